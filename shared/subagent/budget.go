@@ -1,0 +1,62 @@
+package subagent
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Default and largest budgets of a detached run.
+const (
+	DefaultMaxBudget        = 24 * time.Hour
+	DefaultNoProgressBudget = time.Hour
+	LongestBudget           = 365 * 24 * time.Hour
+)
+
+// ErrInvalidBudget is wrapped by every refusal of a budget.
+var ErrInvalidBudget = errors.New("invalid budget")
+
+// Budget bounds how long a detached run is waited for.
+type Budget struct {
+	// Max is the absolute ceiling, counted from the dispatch. Zero means the default,
+	// Unlimited none.
+	Max time.Duration
+	// NoProgress is the longest silence after a first signal. Zero means the
+	// default, Unlimited none.
+	NoProgress time.Duration
+}
+
+// Unlimited switches a bound off.
+const Unlimited = time.Duration(-1)
+
+// Validate refuses negative and absurd bounds.
+func (b Budget) Validate() error {
+	for _, bound := range []struct {
+		name string
+		d    time.Duration
+	}{{"max budget", b.Max}, {"no-progress budget", b.NoProgress}} {
+		if bound.d < 0 && bound.d != Unlimited || bound.d > LongestBudget {
+			return fmt.Errorf("%w: the %s must lie between 1 ms and %d days", ErrInvalidBudget, bound.name, int(LongestBudget.Hours()/24))
+		}
+	}
+	return nil
+}
+
+// Bounds returns the absolute deadline (zero: never) and the silence window in
+// milliseconds (zero: none) of a run dispatched at now.
+func (b Budget) Bounds(now time.Time) (deadline Time, silence int64) {
+	ceiling, quiet := b.Max, b.NoProgress
+	if ceiling == 0 {
+		ceiling = DefaultMaxBudget
+	}
+	if quiet == 0 {
+		quiet = DefaultNoProgressBudget
+	}
+	if ceiling != Unlimited {
+		deadline = At(now.Add(ceiling))
+	}
+	if quiet != Unlimited {
+		silence = quiet.Milliseconds()
+	}
+	return deadline, silence
+}

@@ -1,0 +1,101 @@
+package subagent
+
+import "time"
+
+// Action is what a tick does for one run.
+type Action int
+
+const (
+	// Keep: nothing to do, the run stays outstanding.
+	Keep Action = iota
+	// Forget: the run is settled; its reservation goes.
+	Forget
+	// GiveUpNow: over budget or silent for too long.
+	GiveUpNow
+	// ResendJob: its executor died, or its job was lost.
+	ResendJob
+	// Wake: it waits for a child; see whether that has ended.
+	Wake
+	// FailNow: its executions died too often.
+	FailNow
+	// SendFinish and SendGiveUp: a delivery is owed and nobody is at it.
+	SendFinish
+	SendGiveUp
+	// BuryFinish and BuryGiveUp: the last attempt died.
+	BuryFinish
+	BuryGiveUp
+	// Silence: close the finish slot, the teardown was confirmed.
+	Silence
+	// Stop: close the finish slot, the window is over.
+	Stop
+)
+
+var actionNames = [...]string{"keep", "forget", "give up", "resend job", "wake", "fail", "send finish", "send give_up", "bury finish", "bury give_up", "close silently", "stop watching"}
+
+func (a Action) String() string { return actionNames[a] }
+
+// queueGrace is how long a dispatched run may lie in the queue before its job is
+// taken for lost. A second job is harmless, it only costs.
+const queueGrace = Time(5000)
+
+// Decide says what a tick does for the run, and why it gives up when it does. It
+// judges by the row alone; every action is checked again when it is written.
+func Decide(r Run, now time.Time, t Terms) (Action, string) {
+	at := At(now)
+	switch {
+	case !r.Outstanding():
+		return Forget, ""
+	case r.Status.Live():
+		return decideLive(r, at, t)
+	case r.Status.Hard():
+		return decideDelivery(r, r.Finish, at, t, SendFinish, BuryFinish), ""
+	case r.GiveUp.State == Open:
+		return decideDelivery(r, r.GiveUp, at, t, SendGiveUp, BuryGiveUp), ""
+	case r.Torn:
+		return Silence, ""
+	}
+	if _, o := r.StopWatching(now, t); o == Apply {
+		return Stop, ""
+	}
+	return Keep, ""
+}
+
+func decideLive(r Run, at Time, t Terms) (Action, string) {
+	if reason := r.overBudget(at); reason != "" {
+		return GiveUpNow, reason
+	}
+	if !r.Exec.Free(at, t) {
+		return Keep, ""
+	}
+	switch {
+	case r.Exhausted(t):
+		return FailNow, ReasonExecutorLost
+	case r.Status == Waiting:
+		return Wake, ""
+	case r.Status == Queued && at < r.DispatchedAt+queueGrace:
+		return Keep, ""
+	}
+	return ResendJob, ""
+}
+
+func decideDelivery(r Run, d Delivery, at Time, t Terms, send, bury Action) Action {
+	switch {
+	case !r.Claim.Free(at, t):
+		return Keep
+	case d.Attempts >= MaxAttempts:
+		return bury
+	}
+	return send
+}
+
+// overBudget returns the reason to give up, or nothing. The absolute ceiling wins;
+// silence counts only after a first signal.
+func (r Run) overBudget(at Time) string {
+	switch {
+	case r.Deadline != 0 && at >= r.Deadline:
+		return ReasonBudget
+	case r.Silence > 0 && r.LastSignal != 0 && at-r.LastSignal >= Time(r.Silence):
+		return ReasonNoProgress
+	}
+	return ""
+}

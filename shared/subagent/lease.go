@@ -1,0 +1,154 @@
+package subagent
+
+import "time"
+
+// Acquire takes the execution lease. token is fresh for each receive of a job.
+//
+// Refused: Ended or TornDown (nothing to execute), Held (the tick resends the job).
+// Mine means that the lease was taken by this very receive: use the row's own Until.
+func (r Run) Acquire(token string, now time.Time, t Terms) (Run, Outcome) {
+	at := At(now)
+	switch {
+	case r.Status == Interrupted:
+		return r, TornDown
+	case !r.Status.Live():
+		return r, Ended
+	case r.Exec.Holder == token:
+		return r, Mine
+	case !r.Exec.Free(at, t) || r.Exhausted(t):
+		return r, Held
+	}
+	if r.Exec.Holder != "" {
+		r.Lost++
+	}
+	r.Exec = Lease{Epoch: r.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
+	r.Status = Running
+	r.WaitsFor = ""
+	if r.StartedAt == 0 {
+		r.StartedAt = at
+	}
+	return r, Apply
+}
+
+// Exhausted reports whether so many executions died without getting any further that
+// the run must not be executed again.
+func (r Run) Exhausted(t Terms) bool { return r.Exec.Holder != "" && r.Lost+1 >= t.MaxExecutions }
+
+// guard refuses whoever does not hold the lease of a live run.
+func (r Run) guard(epoch int64) Outcome {
+	switch {
+	case r.Exec.Epoch != epoch:
+		return Stale
+	case r.Status.Hard():
+		return Ended
+	case r.Status == Interrupted:
+		return TornDown
+	case r.Status != Running:
+		return Stale
+	}
+	return Apply
+}
+
+// StartStep permits the next step and renews the lease. A model or tool call may
+// begin only after this was written: it is what a cancel or a give-up fences.
+// further says that a new step was finished since the lease was taken.
+func (r Run) StartStep(epoch int64, now time.Time, t Terms, further bool) (Run, Outcome) {
+	if o := r.guard(epoch); o != Apply {
+		return r, o
+	}
+	if further {
+		r.Lost = 0
+	}
+	r.Exec.Until = max(r.Exec.Until, At(now).Add(t.Lease))
+	return r, Apply
+}
+
+// Signal records that the run made itself heard, and renews the lease. A nil
+// progress keeps the snapshot. milestones is how many the run has reached.
+func (r Run) Signal(epoch int64, now time.Time, t Terms, progress *Progress, milestones int) (Run, Outcome) {
+	r, o := r.StartStep(epoch, now, t, false)
+	if o != Apply {
+		return r, o
+	}
+	r.LastSignal = max(r.LastSignal, At(now))
+	if progress != nil {
+		r.Progress = *progress
+	}
+	r.Milestones = max(r.Milestones, milestones)
+	return r, Apply
+}
+
+// HandOn gives the lease back before the run has ended, for another executor to
+// go on at once or, with a delay, not before then. wait names an awaited child.
+func (r Run) HandOn(epoch int64, now time.Time, delay time.Duration, wait string) (Run, Outcome) {
+	if o := r.guard(epoch); o != Apply {
+		return r, o
+	}
+	r.Exec.Holder = ""
+	r.Exec.Until = At(now).Add(delay)
+	if wait != "" {
+		r.Status, r.WaitsFor = Waiting, wait
+	}
+	return r, Apply
+}
+
+// Result is how an execution ended.
+type Result struct {
+	// Status is Completed or Error.
+	Status  Status
+	Output  Value
+	Summary string
+	Problem string
+	Reason  string
+}
+
+// End writes the real end of the run. A run that was given up meanwhile is repaired:
+// a give-up never hides a late real result. inboxRead is how many inbox messages
+// the executor has consumed or handed on; more of them mean Unread.
+func (r Run) End(epoch int64, res Result, inboxRead int, now time.Time) (Run, Outcome) {
+	switch {
+	case r.Status.Hard() && r.Status != Aborted && r.Exec.Epoch == epoch:
+		return r, Mine
+	case r.Status.Hard():
+		return r, Ended
+	case r.Exec.Epoch != epoch || r.Status == Queued || r.Status == Waiting:
+		return r, Stale
+	case r.Finish.State != Open:
+		return r, Closed
+	case r.Inbox > inboxRead:
+		return r, Unread
+	}
+	r.InboxRead = inboxRead
+	r.Status = res.Status
+	r.EndedAt = At(now)
+	r.Output, r.Summary, r.Problem = res.Output, res.Summary, res.Problem
+	r.Reason = res.Reason
+	return r, Apply
+}
+
+// TearDown confirms that the executor stopped because the run was given up. It only
+// marks the row: the finish slot closes when give_up is closed.
+func (r Run) TearDown(epoch int64) (Run, Outcome) {
+	switch {
+	case r.Status.Hard():
+		return r, Ended
+	case r.Exec.Epoch != epoch || r.Status != Interrupted:
+		return r, Stale
+	case r.Torn:
+		return r, Mine
+	}
+	r.Torn = true
+	return r, Apply
+}
+
+// Receive counts one more message into the inbox of a live run.
+func (r Run) Receive() (Run, Outcome) {
+	switch {
+	case r.Status == Interrupted:
+		return r, TornDown
+	case !r.Status.Live():
+		return r, Ended
+	}
+	r.Inbox++
+	return r, Apply
+}

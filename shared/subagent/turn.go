@@ -1,0 +1,145 @@
+package subagent
+
+import "time"
+
+// TurnKind says where a turn comes from.
+type TurnKind string
+
+const (
+	UserTurn      TurnKind = "user"
+	FinishTurn    TurnKind = "finish"
+	GiveUpTurn    TurnKind = "give_up"
+	MilestoneTurn TurnKind = "milestone"
+)
+
+// TurnMode says what happens when the turn has its place in the conversation.
+type TurnMode string
+
+const (
+	// React: the message is added and the agent takes a turn.
+	React TurnMode = ""
+	// Narrate: an assistant's line is added, no agent runs.
+	Narrate TurnMode = "narrate"
+	// Handle: a named handler is called for a slot of a run.
+	Handle TurnMode = "handle"
+)
+
+// Turn is one input to a conversation.
+type Turn struct {
+	Owner  Owner    `json:"-"`
+	ID     string   `json:"id"`
+	Kind   TurnKind `json:"kind"`
+	Mode   TurnMode `json:"mode,omitempty"`
+	Status Status   `json:"st"`
+	Agent  string   `json:"agent,omitempty"`
+
+	Message  Value             `json:"msg,omitzero"`
+	Metadata map[string]string `json:"meta,omitempty"`
+	// BodyHash tells a repeated request from another one under the same key.
+	BodyHash string `json:"hash,omitempty"`
+
+	// Run, Slot, Told and Milestone say what an injected turn is about. Told is the
+	// status that a finish or give_up message tells.
+	Run       string `json:"run,omitempty"`
+	Slot      Slot   `json:"slot,omitempty"`
+	Told      Status `json:"told,omitempty"`
+	Milestone string `json:"ms,omitempty"`
+	Source    string `json:"src,omitempty"`
+
+	// Failures counts attempts that failed; a turn ends in error after MaxTurnFailures.
+	Failures int `json:"fails,omitempty"`
+
+	Reply   Value  `json:"reply,omitzero"`
+	Problem string `json:"err,omitempty"`
+	// Messages is the number of messages in the conversation after this turn.
+	Messages int64 `json:"n,omitempty"`
+
+	AcceptedAt Time `json:"t0,omitempty"`
+	StartedAt  Time `json:"t1,omitempty"`
+	EndedAt    Time `json:"t2,omitempty"`
+}
+
+// MaxTurnFailures is how often a turn is tried before it ends in error.
+const MaxTurnFailures = 5
+
+// Done reports whether the turn has ended.
+func (t Turn) Done() bool { return t.Status.Hard() }
+
+// Finish ends the turn. An ended turn stays as it is.
+func (t Turn) Finish(status Status, reply Value, problem string, messages int64, now time.Time) (Turn, Outcome) {
+	if t.Done() {
+		return t, Ended
+	}
+	t.Status, t.Reply, t.Problem, t.Messages, t.EndedAt = status, reply, problem, messages, At(now)
+	return t, Apply
+}
+
+// Fail counts a failed attempt.
+func (t Turn) Fail() (Turn, Outcome) {
+	if t.Done() {
+		return t, Ended
+	}
+	t.Failures++
+	return t, Apply
+}
+
+// Conversation is the row that keeps the turns of a conversation apart: one turn
+// holds it at a time, and messages are numbered by it.
+type Conversation struct {
+	Owner     Owner  `json:"-"`
+	Agent     string `json:"agent"`
+	CreatedAt Time   `json:"t0"`
+	// Turn is the turn that has its place now, with its lease.
+	Turn string `json:"turn,omitempty"`
+	Exec Lease  `json:"x,omitzero"`
+	// Messages counts the messages of ended turns. A turn writes its own from here on,
+	// each under its number and only if that is free: a holder that lost its lease
+	// cannot add one behind its successor.
+	Messages int64 `json:"n,omitempty"`
+}
+
+// Begin gives a turn its place. Held: another turn has it, or this one under a lease
+// that still runs. Mine: this very receive has it.
+func (c Conversation) Begin(turn, token string, now time.Time, t Terms) (Conversation, Outcome) {
+	at := At(now)
+	switch {
+	case c.Exec.Holder == token && c.Turn == turn:
+		return c, Mine
+	case c.Turn != "" && c.Turn != turn && c.Exec.Holder == "":
+		return c, Held
+	case !c.Exec.Free(at, t):
+		return c, Held
+	}
+	c.Turn = turn
+	c.Exec = Lease{Epoch: c.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
+	return c, Apply
+}
+
+// Renew extends the holder's lease.
+func (c Conversation) Renew(token string, now time.Time, t Terms) (Conversation, Outcome) {
+	if c.Exec.Holder != token {
+		return c, Stale
+	}
+	c.Exec.Until = max(c.Exec.Until, At(now).Add(t.Lease))
+	return c, Apply
+}
+
+// Leave frees the place after the turn has ended with so many messages in all.
+func (c Conversation) Leave(turn string, messages int64) (Conversation, Outcome) {
+	if c.Turn != turn {
+		return c, Mine
+	}
+	c.Turn = ""
+	c.Exec.Holder, c.Exec.Until = "", 0
+	c.Messages = max(c.Messages, messages)
+	return c, Apply
+}
+
+// Yield gives the lease back while the turn keeps its place, to be tried again.
+func (c Conversation) Yield(token string) (Conversation, Outcome) {
+	if c.Exec.Holder != token {
+		return c, Stale
+	}
+	c.Exec.Holder, c.Exec.Until = "", 0
+	return c, Apply
+}
