@@ -1,0 +1,86 @@
+// Package awsclient builds the AWS SDK clients of Errand in one place, with one
+// configuration, and counts what they do (Meter). It adds no retries of its own:
+// the SDK's retries stay on, so every write that passes here may arrive twice.
+package awsclient
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/scheduler"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+// Config says which AWS to talk to. The zero value is the AWS of the
+// environment: its region, its credentials.
+type Config struct {
+	// Endpoint, when set, is the base URL of an AWS-compatible server. It is
+	// given the credentials "test" and, if Region is empty, us-east-1.
+	Endpoint string
+	Region   string
+	// HTTPClient replaces the SDK's own.
+	HTTPClient HTTPClient
+	// Meter, when set, counts every billed operation of the clients.
+	Meter *Meter
+}
+
+// HTTPClient sends one HTTP request, as *http.Client does.
+type HTTPClient interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
+// Clients are the services that Errand uses. They share one configuration and
+// are safe for concurrent use.
+type Clients struct {
+	DynamoDB  *dynamodb.Client
+	SQS       *sqs.Client
+	Scheduler *scheduler.Client
+	S3        *s3.Client
+}
+
+// New builds the clients. It reads the environment and the shared AWS files,
+// and calls no service.
+func New(ctx context.Context, cfg Config) (*Clients, error) {
+	loaded, err := load(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("loading the AWS configuration: %w", err)
+	}
+	return &Clients{
+		DynamoDB:  dynamodb.NewFromConfig(loaded),
+		SQS:       sqs.NewFromConfig(loaded),
+		Scheduler: scheduler.NewFromConfig(loaded),
+		S3: s3.NewFromConfig(loaded, func(o *s3.Options) {
+			// A bucket's own host name resolves only on AWS.
+			o.UsePathStyle = o.BaseEndpoint != nil
+		}),
+	}, nil
+}
+
+func load(ctx context.Context, cfg Config) (aws.Config, error) {
+	var options []func(*config.LoadOptions) error
+	region := cfg.Region
+	if cfg.Endpoint != "" {
+		if region == "" {
+			region = "us-east-1"
+		}
+		options = append(options,
+			config.WithBaseEndpoint(cfg.Endpoint),
+			config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("test", "test", "")))
+	}
+	if region != "" {
+		options = append(options, config.WithRegion(region))
+	}
+	if cfg.HTTPClient != nil {
+		options = append(options, config.WithHTTPClient(cfg.HTTPClient))
+	}
+	if cfg.Meter != nil {
+		options = append(options, config.WithAPIOptions(cfg.Meter.middleware()))
+	}
+	return config.LoadDefaultConfig(ctx, options...)
+}
