@@ -35,6 +35,8 @@ type Backbone struct {
 	Open map[string]Reservation `json:"open"`
 	// Warned is set while the live-count warning has been given.
 	Warned bool `json:"warned,omitempty"`
+	// Tail is where the event log ended when this was written: a hint, never more.
+	Tail int64 `json:"tail,omitempty"`
 }
 
 // Limits of a conversation's outstanding runs.
@@ -199,11 +201,11 @@ func (r Reservation) Orphan(now time.Time) bool { return At(now) >= r.At+reserva
 
 // Entomb returns the tombstone for a reservation whose row never came. It may
 // replace nothing, or an older tombstone (Apply); a real run stays (Stale).
-func (r Run) Entomb(id string, generation int64) (Run, Outcome) {
+func (r Run) Entomb(generation int64, now time.Time) (Run, Outcome) {
 	if !r.replaceable(generation) {
 		return r, Stale
 	}
-	return Run{Owner: r.Owner, ID: id, Status: Void, Generation: generation}, Apply
+	return Run{Owner: r.Owner, ID: r.ID, Status: Void, Generation: generation, DispatchedAt: At(now)}, Apply
 }
 
 // Begin returns the row of a dispatched run. It may replace nothing, or an older

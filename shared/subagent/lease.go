@@ -30,9 +30,15 @@ func (r Run) Acquire(token string, now time.Time, t Terms) (Run, Outcome) {
 	return r, Apply
 }
 
-// Exhausted reports whether so many executions died without getting any further that
-// the run must not be executed again.
-func (r Run) Exhausted(t Terms) bool { return r.Exec.Holder != "" && r.Lost+1 >= t.MaxExecutions }
+// maxEpoch bounds the continuations of one run: our own hop counter, since the
+// platform's recursion stop is switched off.
+const maxEpoch = 10_000
+
+// Exhausted reports whether so many executions died without getting any further, or
+// so many went before, that the run must not be executed again.
+func (r Run) Exhausted(t Terms) bool {
+	return r.Exec.Holder != "" && r.Lost+1 >= t.MaxExecutions || r.Exec.Epoch >= maxEpoch
+}
 
 // guard refuses whoever does not hold the lease of a live run.
 func (r Run) guard(epoch int64) Outcome {

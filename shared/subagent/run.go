@@ -141,9 +141,11 @@ type Progress struct {
 // bills the whole row with each write. Input, output, journal and milestones have
 // rows of their own unless they are tiny.
 type Run struct {
-	Owner Owner  `json:"-"`
-	ID    string `json:"id"`
-	Agent string `json:"agent,omitempty"`
+	Owner Owner `json:"-"`
+	// Version is the item's version, not part of its body.
+	Version int64  `json:"-"`
+	ID      string `json:"id"`
+	Agent   string `json:"agent,omitempty"`
 	// Parent is the run that dispatched this one; empty for a turn or the API.
 	Parent string `json:"parent,omitempty"`
 	// Awaited: the parent is suspended until this run ends; it is woken, not told.
@@ -196,9 +198,11 @@ type Run struct {
 	Problem string `json:"err,omitempty"`
 }
 
-// Value is a JSON value kept in the row when it is tiny, else under a blob name.
+// Value is a text or JSON value: kept in the row when it is tiny, else in an item of
+// its own, else, over 256 KB, in a blob; the name of either is its hash.
 type Value struct {
 	Inline string `json:"v,omitempty"`
+	Item   string `json:"i,omitempty"`
 	Blob   string `json:"b,omitempty"`
 	Size   int    `json:"n,omitempty"`
 }

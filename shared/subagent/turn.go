@@ -26,12 +26,13 @@ const (
 
 // Turn is one input to a conversation.
 type Turn struct {
-	Owner  Owner    `json:"-"`
-	ID     string   `json:"id"`
-	Kind   TurnKind `json:"kind"`
-	Mode   TurnMode `json:"mode,omitempty"`
-	Status Status   `json:"st"`
-	Agent  string   `json:"agent,omitempty"`
+	Owner   Owner    `json:"-"`
+	Version int64    `json:"-"`
+	ID      string   `json:"id"`
+	Kind    TurnKind `json:"kind"`
+	Mode    TurnMode `json:"mode,omitempty"`
+	Status  Status   `json:"st"`
+	Agent   string   `json:"agent,omitempty"`
 
 	Message  Value             `json:"msg,omitzero"`
 	Metadata map[string]string `json:"meta,omitempty"`
@@ -87,6 +88,7 @@ func (t Turn) Fail() (Turn, Outcome) {
 // holds it at a time, and messages are numbered by it.
 type Conversation struct {
 	Owner     Owner  `json:"-"`
+	Version   int64  `json:"-"`
 	Agent     string `json:"agent"`
 	CreatedAt Time   `json:"t0"`
 	// Turn is the turn that has its place now, with its lease.

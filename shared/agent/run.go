@@ -1,0 +1,214 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Work is what tasks and chats have in common: journalled steps and background runs.
+// The executor provides the backend.
+type Work struct {
+	Owner subagent.Owner
+	// ID is the id of the run or turn.
+	ID      string
+	backend Backend
+}
+
+// Run is one execution of a task.
+type Run struct {
+	Work
+	Agent string
+	// Attempt counts executions, from 1: more than one after a crash or a hand-on.
+	Attempt int64
+	input   json.RawMessage
+}
+
+// NewRun returns the view of a run that its task gets. Called by the executor.
+func NewRun(r subagent.Run, input json.RawMessage, b Backend) *Run {
+	return &Run{Work: Work{r.Owner, r.ID, b}, Agent: r.Agent, Attempt: r.Exec.Epoch, input: input}
+}
+
+// Input decodes the run's input into v. Unknown fields are refused.
+func (r *Run) Input(v any) error { return decodeStrict(r.input, v) }
+
+// RawInput returns the input as it was given.
+func (r *Run) RawInput() json.RawMessage { return r.input }
+
+// Progress reports a snapshot: the latest wins. It counts as a sign of life always,
+// though not each is shown or stored.
+func (r *Run) Progress(ctx context.Context, p Progress) error { return r.backend.Progress(ctx, p) }
+
+// Milestone records a durable named point. data is kept with it and may be nil.
+func (r *Run) Milestone(ctx context.Context, name string, data any) error {
+	if err := subagent.CheckID(name); err != nil {
+		return fmt.Errorf("milestone %q: %w", name, err)
+	}
+	raw, err := encodeOptional(data)
+	if err != nil {
+		return fmt.Errorf("encoding the data of milestone %s: %w", name, err)
+	}
+	return r.backend.Milestone(ctx, name, raw)
+}
+
+// Await suspends the run until the child has ended and returns its result. The run
+// holds no process meanwhile: the task is executed again from its beginning, its
+// steps answered from the journal.
+func (r *Run) Await(ctx context.Context, child string) (Result, error) {
+	return r.backend.Await(ctx, child)
+}
+
+// Inbox returns the messages that came in since the last call: follow-ups, and the
+// ends of children. Call it between steps.
+func (r *Run) Inbox(ctx context.Context) ([]Message, error) { return r.backend.Inbox(ctx) }
+
+// Result is the end of an awaited child.
+type Result struct {
+	Info
+	Output json.RawMessage
+}
+
+// Progress is what a run reports about itself.
+type Progress struct {
+	// Fraction lies between 0 and 1; nil if it cannot be told.
+	Fraction *float64 `json:"fraction,omitempty"`
+	Message  string   `json:"message,omitempty"`
+	Phase    string   `json:"phase,omitempty"`
+	// Data is shown to whoever is watching, and not kept.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Fraction is a helper for Progress.
+func Fraction(done, total int64) *float64 {
+	f := 1.0
+	if total > 0 {
+		f = min(float64(done)/float64(total), 1)
+	}
+	return &f
+}
+
+// Milestone is a milestone that is told.
+type Milestone struct {
+	Name     string
+	Sequence int
+	At       time.Time
+	Data     json.RawMessage
+}
+
+// Message is an entry of a run's inbox.
+type Message struct {
+	ID   string
+	Text string
+	// From is the child run whose end it tells, empty for a follow-up.
+	From   string
+	Source string
+	At     time.Time
+}
+
+// Turn is one turn of a conversation, as its chat sees it.
+type Turn struct {
+	Work
+	Kind    subagent.TurnKind
+	Message string
+	// Run, Milestone and Source are set on injected turns.
+	Run       string
+	Milestone string
+	Source    string
+}
+
+// NewTurn returns the view of a turn that its chat gets. Called by the executor.
+func NewTurn(t subagent.Turn, message string, b Backend) *Turn {
+	return &Turn{
+		Work: Work{t.Owner, t.ID, b}, Kind: t.Kind, Message: message,
+		Run: t.Run, Milestone: t.Milestone, Source: t.Source,
+	}
+}
+
+// Dispatch is a request for a background run.
+type Dispatch struct {
+	// Key makes the run's id, with the id of the run or turn that dispatches: the same
+	// key is the same run, also when the code is executed again. Give either Key or RunID.
+	Key   string
+	RunID string
+	Agent string
+	Input any
+	// Awaited: the result is taken by Await instead of being delivered.
+	Awaited bool
+	Notice  subagent.Notice
+	Budget  subagent.Budget
+}
+
+// Dispatch starts a background run and returns at once. The run that has the id
+// already, if one has, is the answer: nothing is started twice.
+func (w *Work) Dispatch(ctx context.Context, d Dispatch) (Info, error) {
+	return w.backend.Dispatch(ctx, d)
+}
+
+// Runs lists the conversation's background runs that have not ended, oldest first.
+func (w *Work) Runs(ctx context.Context) ([]Info, error) { return w.backend.Runs(ctx) }
+
+// Cancel cancels a background run and its descendants.
+func (w *Work) Cancel(ctx context.Context, run, reason string) (Info, error) {
+	return w.backend.Cancel(ctx, run, reason)
+}
+
+// Emit appends an event of the agent's own to the conversation's log.
+func (w *Work) Emit(ctx context.Context, typ string, data any) error {
+	return w.backend.Emit(ctx, typ, data)
+}
+
+// Events returns the events of one type that this run or turn has emitted.
+func (w *Work) Events(ctx context.Context, typ string) ([]json.RawMessage, error) {
+	return w.backend.Events(ctx, typ)
+}
+
+// step makes Run and Turn usable by Step.
+func (w *Work) step(ctx context.Context, key string, body func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	return w.backend.Step(ctx, key, body)
+}
+
+// Stepper is a *Run or a *Turn.
+type Stepper interface {
+	step(context.Context, string, func(context.Context) (json.RawMessage, error)) (json.RawMessage, error)
+}
+
+// Step runs fn once under key and keeps its result: executed again after a crash, the
+// kept result is returned and fn is not called. A crash inside fn, or before its
+// result is kept, calls it again. An error is not kept.
+func Step[T any](ctx context.Context, on Stepper, key string, fn func(context.Context) (T, error)) (T, error) {
+	var result T
+	if err := subagent.CheckID(key); err != nil {
+		return result, fmt.Errorf("step %q: %w", key, err)
+	}
+	raw, err := on.step(ctx, key, func(ctx context.Context) (json.RawMessage, error) {
+		value, err := fn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(value)
+	})
+	if err != nil {
+		return result, err
+	}
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return result, fmt.Errorf("decoding the kept result of step %s: %w", key, err)
+	}
+	return result, nil
+}
+
+// Backend is what the executor provides to tasks and chats.
+type Backend interface {
+	Step(ctx context.Context, key string, body func(context.Context) (json.RawMessage, error)) (json.RawMessage, error)
+	Progress(ctx context.Context, p Progress) error
+	Milestone(ctx context.Context, name string, data json.RawMessage) error
+	Dispatch(ctx context.Context, d Dispatch) (Info, error)
+	Await(ctx context.Context, child string) (Result, error)
+	Inbox(ctx context.Context) ([]Message, error)
+	Runs(ctx context.Context) ([]Info, error)
+	Cancel(ctx context.Context, run, reason string) (Info, error)
+	Emit(ctx context.Context, typ string, data any) error
+	Events(ctx context.Context, typ string) ([]json.RawMessage, error)
+}

@@ -1,0 +1,81 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Every key of every platform is built here and nowhere else. Ids cannot contain
+// '/' or '#', so no two of them build the same key.
+//
+//	partition            sort                   item
+//	tenant/conversation  CONV                   subagent.Conversation
+//	                     BACKBONE               subagent.Backbone
+//	                     TURN#<turn>            subagent.Turn
+//	                     RUN#<run>              subagent.Run, the control row
+//	                     MSG#<number>           Message
+//	                     EVENT#<number>         a batch of Events, from that number on
+//	                     VALUE#<hash>           a value too large for its row
+//	…/conversation/run   STEP#<key>             Step, the journal (of a run or of a turn)
+//	                     MILESTONE#<sequence>   Milestone
+//	                     INBOX#<number>         InboxMessage
+
+const (
+	turnPrefix      = "TURN#"
+	runPrefix       = "RUN#"
+	messagePrefix   = "MSG#"
+	eventPrefix     = "EVENT#"
+	valuePrefix     = "VALUE#"
+	stepPrefix      = "STEP#"
+	milestonePrefix = "MILESTONE#"
+	inboxPrefix     = "INBOX#"
+)
+
+func partition(o subagent.Owner) string { return o.Tenant + "/" + o.Conversation }
+
+func runPartition(o subagent.Owner, run string) string { return partition(o) + "/" + run }
+
+func conversationKey(o subagent.Owner) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: "CONV"}
+}
+
+func backboneKey(o subagent.Owner) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: "BACKBONE"}
+}
+
+func turnKey(o subagent.Owner, id string) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: turnPrefix + id}
+}
+
+func runKey(o subagent.Owner, id string) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: runPrefix + id}
+}
+
+func messageKey(o subagent.Owner, number int64) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: numbered(messagePrefix, number)}
+}
+
+func eventKey(o subagent.Owner, number int64) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: numbered(eventPrefix, number)}
+}
+
+func valueKey(o subagent.Owner, hash string) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: valuePrefix + hash}
+}
+
+func stepKey(o subagent.Owner, run, key string) platform.Key {
+	return platform.Key{Partition: runPartition(o, run), Sort: stepPrefix + key}
+}
+
+func milestoneKey(o subagent.Owner, run string, sequence int) platform.Key {
+	return platform.Key{Partition: runPartition(o, run), Sort: numbered(milestonePrefix, int64(sequence))}
+}
+
+func inboxKey(o subagent.Owner, run string, number int) platform.Key {
+	return platform.Key{Partition: runPartition(o, run), Sort: numbered(inboxPrefix, int64(number))}
+}
+
+// numbered keeps the byte order of sort keys that of their numbers.
+func numbered(prefix string, n int64) string { return fmt.Sprintf("%s%016d", prefix, n) }
