@@ -76,11 +76,13 @@ func load(ctx context.Context, cfg Config) (aws.Config, error) {
 	if region != "" {
 		options = append(options, config.WithRegion(region))
 	}
-	if cfg.HTTPClient != nil {
-		options = append(options, config.WithHTTPClient(cfg.HTTPClient))
-	}
 	if cfg.Meter != nil {
 		options = append(options, config.WithAPIOptions(cfg.Meter.middleware()))
 	}
-	return config.LoadDefaultConfig(ctx, options...)
+	loaded, err := config.LoadDefaultConfig(ctx, options...)
+	if err == nil && cfg.HTTPClient != nil {
+		// Given as an option it would be refused where AWS_CA_BUNDLE is set.
+		loaded.HTTPClient = cfg.HTTPClient
+	}
+	return loaded, err
 }
