@@ -66,7 +66,7 @@ func (w Wake) Hint() subagent.Run {
 // the queue forgets a message's deduplication id only after five minutes.
 func (l *Ledger) SendTurn(ctx context.Context, o subagent.Owner, turn, attempt string) error {
 	return l.send(ctx, Wake{Owner: o, Turn: turn}, platform.Message{
-		Queue: platform.Turns, Group: digest(partition(o)), Dedup: digest(partition(o) + "/" + turn + "/" + attempt)})
+		Queue: platform.Turns, Group: Digest(partition(o)), Dedup: Digest(partition(o) + "/" + turn + "/" + attempt)})
 }
 
 // BackboneHint returns the backbone that the message carries, ready for UpdateBackbone.
@@ -98,7 +98,7 @@ func (l *Ledger) SendJob(ctx context.Context, r subagent.Run, b subagent.Backbon
 // SendTick sends tick k of the conversation's backbone.
 func (l *Ledger) SendTick(ctx context.Context, o subagent.Owner, k int64, rung int, delay time.Duration) error {
 	return l.send(ctx, Wake{Owner: o, Tick: k, Rung: rung}, platform.Message{
-		Queue: platform.Ticks, Group: o.Tenant, Delay: delay, Dedup: digest(partition(o))[:40] + "-" + strconv.FormatInt(k, 10)})
+		Queue: platform.Ticks, Group: o.Tenant, Delay: delay, Dedup: Digest(partition(o))[:40] + "-" + strconv.FormatInt(k, 10)})
 }
 
 func (l *Ledger) send(ctx context.Context, w Wake, m platform.Message) error {
@@ -113,8 +113,8 @@ func (l *Ledger) send(ctx context.Context, w Wake, m platform.Message) error {
 	return nil
 }
 
-// digest maps any text to 64 characters that every queue and scheduler accepts.
-func digest(text string) string {
+// Digest maps any text to 64 characters that every queue and scheduler accepts.
+func Digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }

@@ -70,6 +70,22 @@ func (l *Ledger) UpdateRun(ctx context.Context, hint subagent.Run, rule func(sub
 	return runOf(r, hint.Owner, hint.ID), outcome, err
 }
 
+// BeginRun writes the row of a dispatched run unless a real run has its id, which is
+// then returned (subagent.Run.Begin).
+func (l *Ledger) BeginRun(ctx context.Context, fresh subagent.Run) (subagent.Run, subagent.Outcome, error) {
+	_, taken, err := create(ctx, l, runKey(fresh.Owner, fresh.ID), fresh)
+	if err != nil {
+		return fresh, 0, err
+	}
+	if !taken {
+		fresh.Version = 1
+		return fresh, subagent.Apply, nil
+	}
+	return l.UpdateRun(ctx, subagent.Run{Owner: fresh.Owner, ID: fresh.ID}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Begin(fresh)
+	})
+}
+
 // runOf completes a decoded row with what its key says.
 func runOf(r row[subagent.Run], o subagent.Owner, id string) subagent.Run {
 	r.value.Owner, r.value.ID, r.value.Version = o, id, r.version

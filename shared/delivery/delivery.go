@@ -1,0 +1,237 @@
+// Package delivery is the one funnel through which a run's end, its give-up and its
+// milestones reach whoever is owed them.
+//
+// A message is delivered by accepting it as a turn of the conversation (or into the
+// inbox of the run that dispatched) under an id that the run and its status
+// determine: accepting it twice is accepting it once, so the slot needs no claim, and
+// it is marked only after the turn that will react to it is durable. A named handler
+// has effects that we cannot see; it gets a turn of its own, in which the slot is
+// claimed, the handler called and the slot marked with the claim's token.
+package delivery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// DefaultSource is the source of injected messages whose dispatch named none.
+const DefaultSource = "detached-agent-tool"
+
+// Courier delivers.
+type Courier struct {
+	Ledger *ledger.Ledger
+	Agents *agent.Registry
+	Log    *slog.Logger
+}
+
+// Parcel is one slot of a run to deliver.
+type Parcel struct {
+	Run  subagent.Run
+	Slot subagent.Slot
+	// Attempt tells a repeated send from the first, empty one.
+	Attempt string
+	// Backbone is a hint for closing the run's reservation; it may be zero.
+	Backbone subagent.Backbone
+	// Events are appended to the log together with the delivery's own.
+	Events []ledger.Event
+}
+
+// Deliver brings the slot to its receiver, or at least on its way. It may be called
+// any number of times, by anyone: a slot that is closed, superseded or not due is left
+// alone.
+func (c *Courier) Deliver(ctx context.Context, p Parcel) error {
+	switch {
+	case p.Run.Delivery(p.Slot).State != subagent.Open, p.Slot == subagent.Finish && !p.Run.Status.Hard(),
+		p.Slot == subagent.GiveUp && p.Run.Status != subagent.Interrupted:
+		return c.emit(ctx, c.Ledger, p)
+	case p.Run.Awaited:
+		return c.inject(ctx, p, c.wakeParent)
+	case p.Run.Notice.Handler != "":
+		return c.sendToHandler(ctx, p)
+	}
+	c.hook(ctx, p)
+	switch {
+	case !p.Run.Notice.Message:
+		return c.inject(ctx, p, nil)
+	case p.Run.Parent != "":
+		return c.inject(ctx, p, c.tellAncestor)
+	}
+	return c.inject(ctx, p, c.tellConversation)
+}
+
+// inject makes the message durable, marks the slot and closes the reservation, in
+// this order: each step may be the last that happens.
+func (c *Courier) inject(ctx context.Context, p Parcel, tell func(context.Context, *ledger.Ledger, *Parcel) error) error {
+	given := p.Events
+	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		p.Events = given
+		if tell != nil {
+			if err := tell(ctx, l, &p); err != nil {
+				return err
+			}
+		}
+		told := p.Run.Status
+		run, outcome, err := l.UpdateRun(ctx, p.Run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+			return r.MarkInjected(p.Slot, told, l.Now())
+		})
+		if err != nil {
+			return err
+		}
+		if outcome == subagent.Apply {
+			p.Events = append(p.Events, l.NewEvent("delivery.delivered", run.ID, "", SlotEvent{Slot: p.Slot, Status: told}))
+		}
+		return c.close(ctx, l, p, run)
+	})
+}
+
+// close removes the reservation of a run whose finish slot is closed, and appends the
+// events. The pending tick, now stale, costs one read.
+func (c *Courier) close(ctx context.Context, l *ledger.Ledger, p Parcel, run subagent.Run) error {
+	if !run.Outstanding() {
+		disarmed, err := c.settle(ctx, l, p, run)
+		if err != nil {
+			return err
+		}
+		if disarmed {
+			p.Events = append(p.Events, l.NewEvent("backbone.disarmed", "", "", nil))
+		}
+	}
+	return c.emit(ctx, l, p)
+}
+
+func (c *Courier) settle(ctx context.Context, l *ledger.Ledger, p Parcel, run subagent.Run) (disarmed bool, err error) {
+	var before subagent.Backbone
+	after, outcome, err := l.UpdateBackbone(ctx, run.Owner, p.Backbone, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
+		before = b
+		next, o := b.Settle(run.ID)
+		if tail := l.Tail(run.Owner); o == subagent.Apply && tail > 0 {
+			// The events that follow this write, so that the next dispatch finds the end.
+			next.Tail = tail + int64(len(p.Events)) + 1
+		}
+		return next, o
+	})
+	return outcome == subagent.Apply && before.Armed && !after.Armed, err
+}
+
+func (c *Courier) emit(ctx context.Context, l *ledger.Ledger, p Parcel) error {
+	if err := l.Emit(ctx, p.Run.Owner, p.Events...); err != nil {
+		c.Log.WarnContext(ctx, "events lost", "run_id", p.Run.ID, "error", err)
+	}
+	return nil
+}
+
+// SlotEvent is the data of delivery events.
+type SlotEvent struct {
+	Slot    subagent.Slot   `json:"slot"`
+	Status  subagent.Status `json:"status,omitempty"`
+	Handler string          `json:"handler,omitempty"`
+	Attempt int             `json:"attempt,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// MessageID is the deterministic id of a slot's message. The status is part of it: a
+// give-up and the late completion are two messages.
+func MessageID(run string, status subagent.Status) string {
+	return "detached-finish:" + shorten(run) + ":" + string(status)
+}
+
+func (c *Courier) tellConversation(ctx context.Context, l *ledger.Ledger, p *Parcel) error {
+	text := c.completionText(p.Run)
+	if text == "" {
+		return nil
+	}
+	turn, err := c.newTurn(ctx, l, p.Run, MessageID(p.Run.ID, p.Run.Status), text)
+	if err != nil {
+		return err
+	}
+	turn.Kind, turn.Slot, turn.Told = kindOf(p.Slot), p.Slot, p.Run.Status
+	return c.accept(ctx, l, turn, p.Attempt, p)
+}
+
+// newTurn returns a turn that tells of the run.
+func (c *Courier) newTurn(ctx context.Context, l *ledger.Ledger, r subagent.Run, id, text string) (subagent.Turn, error) {
+	message, err := l.StoreValue(ctx, r.Owner, text)
+	source := r.Notice.Source
+	if source == "" {
+		source = DefaultSource
+	}
+	return subagent.Turn{
+		Owner: r.Owner, ID: id, Status: subagent.Queued, Message: message,
+		Run: r.ID, Source: source, AcceptedAt: subagent.At(l.Now()),
+	}, err
+}
+
+// accept makes the turn durable, then wakes the conversation. A turn that is known and
+// not done is woken again under another attempt.
+func (c *Courier) accept(ctx context.Context, l *ledger.Ledger, t subagent.Turn, attempt string, p *Parcel) error {
+	stored, known, err := l.CreateTurn(ctx, t)
+	if err != nil || known && stored.Done() {
+		return err
+	}
+	if !known {
+		p.Events = append(p.Events, l.NewEvent("turn.accepted", t.Run, t.ID, TurnEvent{Kind: t.Kind}))
+	}
+	return l.SendTurn(ctx, t.Owner, t.ID, attempt)
+}
+
+// TurnEvent is the data of turn events.
+type TurnEvent struct {
+	Kind   subagent.TurnKind `json:"kind"`
+	Status subagent.Status   `json:"status,omitempty"`
+}
+
+func kindOf(s subagent.Slot) subagent.TurnKind {
+	if s == subagent.GiveUp {
+		return subagent.GiveUpTurn
+	}
+	return subagent.FinishTurn
+}
+
+// wakeParent sends the job of the run that awaits this one.
+func (c *Courier) wakeParent(ctx context.Context, l *ledger.Ledger, p *Parcel) error {
+	return l.SendJob(ctx, subagent.Run{Owner: p.Run.Owner, ID: p.Run.Parent}, subagent.Backbone{}, 0)
+}
+
+// sendToHandler sends a turn in which the handler is called. Each claim makes another
+// turn id, so that a failed attempt does not stand in the way of the next.
+func (c *Courier) sendToHandler(ctx context.Context, p Parcel) error {
+	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		id := fmt.Sprintf("handle:%s:%s:%d", shorten(p.Run.ID), p.Slot, p.Run.Claim.N)
+		turn, err := c.newTurn(ctx, l, p.Run, id, "")
+		if err != nil {
+			return err
+		}
+		turn.Kind, turn.Mode, turn.Slot, turn.Told = kindOf(p.Slot), subagent.Handle, p.Slot, p.Run.Status
+		q := p
+		q.Events = append([]ledger.Event{}, p.Events...)
+		if err := c.accept(ctx, l, turn, p.Attempt, &q); err != nil {
+			return err
+		}
+		return c.emit(ctx, l, q)
+	})
+}
+
+// shorten keeps an id that has a prefix before it within the limit of ids.
+func shorten(run string) string {
+	const longest = subagent.MaxID - 40
+	if len(run) <= longest {
+		return run
+	}
+	sum := ledger.Digest(run)
+	return run[:longest-len(sum[:16])-1] + "-" + sum[:16]
+}
+
+// deliveryID is stable over attempts; a redrive begins a new one.
+func deliveryID(r subagent.Run, s subagent.Slot) string {
+	id := r.ID + ":" + string(s)
+	if r.Redrives > 0 {
+		id += ":" + strconv.Itoa(r.Redrives)
+	}
+	return id
+}

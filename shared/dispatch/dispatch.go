@@ -1,0 +1,296 @@
+// Package dispatch starts background runs. The order of its steps is the backbone
+// protocol: send the tick, reserve the run's place, write its row, send its job. A
+// crash between any two of them is repaired by the tick or by a retry of the same id;
+// a rejection leaves nothing behind.
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Dispatcher starts runs.
+type Dispatcher struct {
+	Ledger  *ledger.Ledger
+	Agents  *agent.Registry
+	Cadence subagent.Cadence
+	// Cap is how many live runs a conversation may have, at most subagent.MaxOpen.
+	Cap int
+	Log *slog.Logger
+}
+
+// Request asks for a run.
+type Request struct {
+	Owner subagent.Owner
+	// Run is the id: the same id is the same run.
+	Run   string
+	Agent string
+	Input json.RawMessage
+	// Parent is the run that dispatches, empty for a turn or the API.
+	Parent  string
+	Awaited bool
+	Notice  subagent.Notice
+	Budget  subagent.Budget
+}
+
+// ErrInputTooLarge is returned for an input over MaxInput bytes.
+var ErrInputTooLarge = errors.New("the input is too large")
+
+// MaxInput is the largest input of a run, in bytes.
+const MaxInput = 1 << 20
+
+// maxRounds bounds how often a dispatch begins again because ticks overtake it.
+const maxRounds = 8
+
+// Start dispatches a run and returns its row. known reports that a run has the id
+// already: then that row is the answer as it stands, and nothing was started.
+//
+// Errors: agent.ErrUnknownAgent, agent.ErrUnknownHandler, subagent.ErrInvalidID,
+// subagent.ErrInvalidBudget, ErrInputTooLarge, *agent.CapError: nothing was written.
+// After any other error the same request may be sent again.
+func (d *Dispatcher) Start(ctx context.Context, req Request) (run subagent.Run, known bool, err error) {
+	if err := d.check(req); err != nil {
+		return run, false, err
+	}
+	s := start{Dispatcher: d, req: req, now: d.Ledger.Now()}
+	err = d.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		s.ledger = l
+		run, known, err = s.run(ctx)
+		return err
+	})
+	if err != nil {
+		var full *agent.CapError
+		if errors.As(err, &full) {
+			return s.existing(ctx, full)
+		}
+		return run, false, err
+	}
+	if !known {
+		d.Log.InfoContext(ctx, "dispatched run", "run_id", run.ID, "agent", run.Agent, "input_bytes", len(req.Input))
+	}
+	return run, known, nil
+}
+
+func (d *Dispatcher) check(req Request) error {
+	for _, id := range []string{req.Owner.Tenant, req.Owner.Conversation, req.Run} {
+		if err := subagent.CheckID(id); err != nil {
+			return err
+		}
+	}
+	if _, ok := d.Agents.Task(req.Agent); !ok {
+		return fmt.Errorf("%w: %q", agent.ErrUnknownAgent, req.Agent)
+	}
+	if name := req.Notice.Handler; name != "" {
+		if _, ok := d.Agents.Handler(req.Agent, name); !ok {
+			return fmt.Errorf("%w: %q", agent.ErrUnknownHandler, name)
+		}
+	}
+	if len(req.Input) > MaxInput {
+		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrInputTooLarge, len(req.Input), MaxInput)
+	}
+	return req.Budget.Validate()
+}
+
+// start is one dispatch under way.
+type start struct {
+	*Dispatcher
+	ledger *ledger.Ledger
+	req    Request
+	now    time.Time
+	events []ledger.Event
+}
+
+func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
+	s.events = nil
+	backbone, err := s.ledger.Backbone(ctx, s.req.Owner)
+	if err != nil {
+		return subagent.Run{}, false, err
+	}
+	s.ledger.HintTail(s.req.Owner, backbone.Tail)
+	var voided int64
+	for range maxRounds {
+		var outcome subagent.Outcome
+		backbone, outcome, err = s.reserve(ctx, backbone, voided)
+		switch {
+		case err != nil:
+			return subagent.Run{}, false, err
+		case outcome == subagent.Stale:
+			continue
+		case outcome == subagent.Full:
+			var freed bool
+			if backbone, freed, err = s.prune(ctx, backbone); err != nil {
+				return subagent.Run{}, false, err
+			}
+			if !freed {
+				return subagent.Run{}, false, &agent.CapError{Cap: s.Cap}
+			}
+			continue
+		}
+		row, outcome, err := s.begin(ctx, backbone.Open[s.req.Run].Generation)
+		switch {
+		case err != nil:
+			return row, false, err
+		case outcome == subagent.Stale:
+			voided = row.Generation
+			continue
+		}
+		return row, outcome == subagent.Mine, s.send(ctx, row, backbone, outcome == subagent.Mine)
+	}
+	return subagent.Run{}, false, fmt.Errorf("dispatching run %s: %w", s.req.Run, ledger.ErrContended)
+}
+
+// reserve sends the tick that must exist before the reservation does, then reserves.
+func (s *start) reserve(ctx context.Context, b subagent.Backbone, voided int64) (subagent.Backbone, subagent.Outcome, error) {
+	if have, ok := b.Open[s.req.Run]; ok && have.Generation != voided {
+		return b, subagent.Mine, nil
+	}
+	// On a copy that shows no room, ask before a tick is sent: a rejection leaves nothing behind.
+	if b.Live() >= s.Cap || len(b.Open) >= subagent.MaxOpen {
+		return b, subagent.Full, nil
+	}
+	first := s.Cadence.First()
+	arming := subagent.Arming{By: subagent.At(s.now.Add(first))}
+	if b.NeedsTick(s.now, first) {
+		arming = subagent.Arming{Sent: b.Epoch + 1, Due: subagent.At(s.now.Add(first))}
+		if err := s.ledger.SendTick(ctx, s.req.Owner, arming.Sent, 0, first); err != nil {
+			return b, 0, err
+		}
+	}
+	next, outcome, err := s.ledger.UpdateBackbone(ctx, s.req.Owner, b, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
+		return b.Reserve(s.req.Run, s.Cap, arming, voided, s.now)
+	})
+	if err == nil && outcome == subagent.Apply {
+		if arming.Sent != 0 {
+			s.events = append(s.events, s.ledger.NewEvent("backbone.armed", "", "", armed{arming.Sent, first.Milliseconds()}))
+		}
+		return s.warn(ctx, next)
+	}
+	return next, outcome, err
+}
+
+type armed struct {
+	Epoch   int64 `json:"epoch"`
+	AfterMS int64 `json:"after_ms"`
+}
+
+// warn keeps the live-count warning edge-triggered.
+func (s *start) warn(ctx context.Context, b subagent.Backbone) (subagent.Backbone, subagent.Outcome, error) {
+	if _, o := b.Warn(); o != subagent.Apply {
+		return b, subagent.Apply, nil
+	}
+	next, o, err := s.ledger.UpdateBackbone(ctx, s.req.Owner, b, subagent.Backbone.Warn)
+	if err != nil {
+		return b, subagent.Apply, err
+	}
+	if o == subagent.Apply && next.Warned {
+		s.events = append(s.events, s.ledger.NewEvent("run.live_count_warning", "", "", LiveCount{next.Live(), subagent.WarnAt}))
+	}
+	return next, subagent.Apply, nil
+}
+
+// LiveCount is the data of a run.live_count_warning event.
+type LiveCount struct {
+	Live      int `json:"live"`
+	Threshold int `json:"threshold"`
+}
+
+// prune frees places of runs that are settled or given up. A reservation without a row
+// stays: its dispatch may be about to write it.
+func (s *start) prune(ctx context.Context, b subagent.Backbone) (subagent.Backbone, bool, error) {
+	gone, soft, err := Survey(ctx, s.ledger, s.req.Owner, b)
+	if err != nil {
+		return b, false, err
+	}
+	next, outcome, err := s.ledger.UpdateBackbone(ctx, s.req.Owner, b, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
+		return b.Prune(gone, soft)
+	})
+	return next, outcome == subagent.Apply && next.Live() < s.Cap && len(next.Open) < subagent.MaxOpen, err
+}
+
+// Survey reads the runs of the backbone and returns the reservations of those that
+// are settled and of those that were given up, with their generations.
+func Survey(ctx context.Context, l *ledger.Ledger, o subagent.Owner, b subagent.Backbone) (gone, soft map[string]int64, err error) {
+	ids := make([]string, 0, len(b.Open))
+	for id := range b.Open {
+		ids = append(ids, id)
+	}
+	rows, err := l.Runs(ctx, o, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	gone, soft = map[string]int64{}, map[string]int64{}
+	for _, r := range rows {
+		generation := b.Open[r.ID].Generation
+		switch {
+		case r.Status == "", r.Status == subagent.Void && r.Generation < generation:
+		case !r.Outstanding():
+			gone[r.ID] = generation
+		case !r.HoldsSlot():
+			soft[r.ID] = generation
+		}
+	}
+	return gone, soft, nil
+}
+
+func (s *start) begin(ctx context.Context, generation int64) (subagent.Run, subagent.Outcome, error) {
+	input, err := s.ledger.StoreValue(ctx, s.req.Owner, string(s.req.Input))
+	if err != nil {
+		return subagent.Run{}, 0, err
+	}
+	fresh := subagent.Run{
+		Owner: s.req.Owner, ID: s.req.Run, Agent: s.req.Agent, Parent: s.req.Parent, Awaited: s.req.Awaited,
+		Status: subagent.Queued, Generation: generation, Notice: s.req.Notice,
+		DispatchedAt: subagent.At(s.now), Input: input,
+	}
+	fresh.Deadline, fresh.Silence = s.req.Budget.Bounds(s.now)
+	return s.ledger.BeginRun(ctx, fresh)
+}
+
+// send wakes an executor. A run that was known and never started gets its job again;
+// one that is settled gives back the place that this dispatch took.
+func (s *start) send(ctx context.Context, row subagent.Run, b subagent.Backbone, known bool) error {
+	if known && !row.Outstanding() {
+		_, _, err := s.ledger.UpdateBackbone(ctx, row.Owner, b, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
+			return b.Settle(row.ID)
+		})
+		return err
+	}
+	if known && row.Status != subagent.Queued {
+		return nil
+	}
+	if err := s.ledger.SendJob(ctx, row, b, 0); err != nil {
+		return err
+	}
+	if !known {
+		s.events = append(s.events, s.ledger.NewEvent("run.dispatched", row.ID, "", dispatched{row.Agent, row.Parent}))
+	}
+	if err := s.ledger.Emit(ctx, row.Owner, s.events...); err != nil {
+		s.Log.WarnContext(ctx, "events lost", "run_id", row.ID, "error", err)
+	}
+	return nil
+}
+
+type dispatched struct {
+	Agent  string `json:"agent"`
+	Parent string `json:"parent_run_id,omitempty"`
+}
+
+// existing answers a dispatch at the cap with the run that has its id, if one has.
+func (s *start) existing(ctx context.Context, full *agent.CapError) (subagent.Run, bool, error) {
+	row, err := s.Ledger.Run(ctx, s.req.Owner, s.req.Run)
+	if err != nil {
+		return row, false, err
+	}
+	if row.Status == "" || row.Status == subagent.Void {
+		return subagent.Run{}, false, full
+	}
+	return row, true, nil
+}
