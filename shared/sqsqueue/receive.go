@@ -22,11 +22,16 @@ import (
 const longPoll = 20
 
 // Receive implements platform.Receiver by long polling. It returns at most 10
-// messages, whatever max is. Visibility is rounded up to a second, and capped at 12 hours.
+// messages, whatever max is, and of the FIFO queue one: SQS would put several of
+// one group into a batch, and giving all but the head back would count as receives of
+// theirs. Visibility is rounded up to a second, and capped at 12 hours.
 func (q *Queues) Receive(ctx context.Context, queue string, max int, visibility time.Duration) ([]platform.Received, error) {
 	urls, err := q.lookup(queue)
 	if err != nil {
 		return nil, fmt.Errorf("receiving: %w", err)
+	}
+	if isFIFO(urls.Queue) {
+		max = 1
 	}
 	for {
 		if err := ctx.Err(); err != nil {
