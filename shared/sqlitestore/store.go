@@ -144,10 +144,11 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
 		s.settle()
+		flushErr := s.flushCounts()
 		for _, q := range s.queues {
 			q.stop()
 		}
-		s.closeErr = s.release()
+		s.closeErr = errors.Join(flushErr, s.release())
 	})
 	return s.closeErr
 }
@@ -163,6 +164,16 @@ func (s *Store) settle() {
 		<-s.turn
 		<-done
 	}
+}
+
+// flushCounts writes the receives that no group has taken along.
+func (s *Store) flushCounts() error {
+	if _, err := s.writer.exec(`BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	flushErr := s.counts.flush(s.writer)
+	_, err := s.writer.exec(`COMMIT`)
+	return errors.Join(flushErr, err)
 }
 
 // release frees what load acquired, the lock last.

@@ -7,17 +7,17 @@ import (
 )
 
 // sweepBatch bounds how long a sweep keeps other writes waiting.
-const sweepBatch = 50
+const sweepBatch int64 = 50
 
 // Sweep deletes up to limit items that expired before now, a few per transaction,
 // and forgets old deduplication values. It returns how many items it deleted;
 // less than limit means that none is left.
 func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (deleted int, err error) {
 	for deleted < limit {
-		batch := min(sweepBatch, limit-deleted)
+		batch := min(sweepBatch, int64(limit-deleted))
 		var items, dedups int64
 		err := s.write(ctx, func(t *tx) (err error) {
-			items, err = t.exec(`DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE expires < ? LIMIT ?)`, now.UnixMilli(), int64(batch))
+			items, err = t.exec(`DELETE FROM items WHERE rowid IN (SELECT rowid FROM items WHERE expires < ? LIMIT ?)`, now.UnixMilli(), batch)
 			if err != nil {
 				return err
 			}
@@ -28,7 +28,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, limit int) (deleted in
 			return deleted, fmt.Errorf("sweeping: %w", err)
 		}
 		deleted += int(items)
-		if items < int64(batch) && dedups < sweepBatch {
+		if items < batch && dedups < sweepBatch {
 			break
 		}
 	}
