@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -58,7 +57,7 @@ type staging struct {
 
 // newStaging creates the tables, and drops those that crashed imports left.
 func (db database) newStaging(ctx context.Context, schema Schema) (*staging, error) {
-	s := &staging{db: db, schema: schema, name: stagingPrefix(schema.Table) + hex.EncodeToString(random())}
+	s := &staging{db: db, schema: schema, name: stagingPrefix(schema.Table) + rand.Text()}
 	columns := make([]string, len(schema.Columns))
 	for i, c := range schema.Columns {
 		columns[i] = quote(c.Name) + " " + string(c.Type)
@@ -77,12 +76,6 @@ func (db database) newStaging(ctx context.Context, schema Schema) (*staging, err
 		}
 		return nil
 	})
-}
-
-func random() []byte {
-	b := make([]byte, 6)
-	rand.Read(b) // never fails (crypto/rand)
-	return b
 }
 
 func (db database) inTx(ctx context.Context, fn func(*sql.Tx) error) error {

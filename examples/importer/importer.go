@@ -19,7 +19,6 @@
 package importer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,5 +208,5 @@ func fraction(part, whole int64) float64 {
 	if whole <= 0 {
 		return 1
 	}
-	return min(1, float64(part)/float64(cmp.Or(whole, 1)))
+	return min(1, float64(part)/float64(whole))
 }

@@ -129,6 +129,8 @@ func TestAFileIsStoredAsItsDialectMeansIt(t *testing.T) {
 		"commas separate": {"a,b\n1,x\n", []string{"a", "b"}, []string{"1|'x'"}},
 		"semicolons separate when the header has more": {"a;\"b,c\";d\n1,5;2;3\n", []string{"a", "b,c", "d"}, []string{"'1,5'|2|3"}},
 		"tabs separate":                                   {"a\tb\n1\tx,y\n", []string{"a", "b"}, []string{"1|'x,y'"}},
+		"a separator in quotes does not count":            {"a;\"b,c,d\"\n1;2\n", []string{"a", "b,c,d"}, []string{"1|2"}},
+		"a line break in quotes does not end the header":  {"\"a\nb\";c\n1;2\n", []string{"a\nb", "c"}, []string{"1|2"}},
 		"a single column needs no separator":              {"a\n1\n2\n", []string{"a"}, []string{"1", "2"}},
 		"a UTF-8 mark is not part of the first name":      {"\ufeffa,b\n1,2\n", []string{"a", "b"}, []string{"1|2"}},
 		"a mark before a quoted name is skipped too":      {"\ufeff\"a\",b\n1,2\n", []string{"a", "b"}, []string{"1|2"}},

@@ -130,6 +130,17 @@ func TestATableThatIsNotWhatWasStreamedIsRefused(t *testing.T) {
 	}
 }
 
+func TestAChecksumKnowsWhereAValueEnds(t *testing.T) {
+	t.Parallel()
+	var one, two checksum
+	one.add("a\x03b")
+	two.add("a")
+	two.add("b")
+	if one == two {
+		t.Error("one value and two have the same checksum")
+	}
+}
+
 func TestEveryErrorOfTheFileSystemHasASentence(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

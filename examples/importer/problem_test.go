@@ -38,7 +38,7 @@ func TestAFileThatCannotBeImportedIsExplained(t *testing.T) {
 		"a header that never closes": {"a,\"b\n1,2\n", importer.ErrQuotes, 1, "the quotation marks do not pair up in the row at line 1 (noticed at line 2)"},
 		"a row longer than memory should hold": {
 			"a,b\n1,2\n3,\"" + strings.Repeat("x", 17<<20), importer.ErrRowTooLong, 3,
-			"the row after line 2 is longer than 16 MB; perhaps a quotation mark there is never closed"},
+			"the row after the one at line 2 is longer than 16 MB; perhaps a quotation mark there is never closed"},
 		"more columns than SQLite can have": {
 			strings.Repeat("c,", 2000) + "c\n", importer.ErrTooManyColumns, 1, "the header has 2001 columns; a table can have 2000"},
 	} {
@@ -214,6 +214,51 @@ func TestTheLaterOfTwoImportsOfOneTableWins(t *testing.T) {
 	wantProblem(t, err, importer.ErrSuperseded, 0, "another import of the table t took over")
 	equal(t, "rows", query(t, first.Database, "t", "a"), []string{"2"})
 	equal(t, "tables", tables(t, first.Database), []string{"t"})
+}
+
+func TestTwoImportsOfOneTableDoNotMixTheirRows(t *testing.T) {
+	t.Parallel()
+	first := options(t, write(t, "a\n"+strings.Repeat("1\n", 5000)))
+	second := first
+	second.Source = write(t, "a\n"+strings.Repeat("2\n", 1500))
+	secondIsHalfWay, firstHasEnded := make(chan struct{}), make(chan struct{})
+	second.Report = func(p importer.Progress) {
+		if p.Stage == importer.Loading && p.Rows < 1500 {
+			close(secondIsHalfWay)
+			<-firstHasEnded
+		}
+	}
+	secondErr := make(chan error, 1)
+	first.Report = func(p importer.Progress) {
+		if p.Rows < 1500 {
+			go func() {
+				_, err := importer.Import(context.WithoutCancel(t.Context()), second)
+				secondErr <- err
+			}()
+			<-secondIsHalfWay
+		}
+	}
+	_, err := importer.Import(t.Context(), first)
+	close(firstHasEnded)
+	wantProblem(t, err, importer.ErrSuperseded, 0, "another import of the table t took over")
+	if err := <-secondErr; err != nil {
+		t.Errorf("second import: %v", err)
+	}
+	equal(t, "rows", len(query(t, first.Database, "t", "a")), 1500)
+}
+
+func TestAnImportWhoseContextHasEndedDoesNothing(t *testing.T) {
+	t.Parallel()
+	o := options(t, write(t, "a\n1\n"))
+	cause := errors.New("too late")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	if _, err := importer.Import(ctx, o); !errors.Is(err, cause) {
+		t.Errorf("Import = %v, want the cause", err)
+	}
+	if _, err := os.Stat(o.Database); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the database was touched: %v", err)
+	}
 }
 
 func TestAFailedImportLeavesTheOldTable(t *testing.T) {

@@ -96,8 +96,7 @@ func (r *records) done() {
 // next returns the next row, or errEnd.
 func (r *records) next() (record, error) {
 	values, err := r.csv.Read()
-	var wrong *csv.ParseError
-	if errors.As(err, &wrong) && errors.Is(err, csv.ErrBareQuote) {
+	if wrong, ok := errors.AsType[*csv.ParseError](err); ok && errors.Is(err, csv.ErrBareQuote) {
 		// The reader is past the line and knows where the next one begins.
 		r.guard.recordAt, r.guard.line = r.offset(), wrong.Line
 		return record{line: wrong.StartLine, reject: "a quotation mark stands in the middle of a value"}, nil
@@ -136,8 +135,7 @@ func (r *records) failed(err error) error {
 	if errors.Is(err, io.EOF) {
 		return errEnd
 	}
-	var wrong *csv.ParseError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
 		where := fmt.Sprintf("the row at line %d", wrong.StartLine)
 		if wrong.Line != wrong.StartLine {
 			where += fmt.Sprintf(" (noticed at line %d)", wrong.Line)

@@ -148,7 +148,11 @@ func TestTheSampleDecidesTheType(t *testing.T) {
 		t.Run(fmt.Sprintf("%s is %s", values, want), func(t *testing.T) {
 			t.Parallel()
 			o := options(t, write(t, "k,v\n1,"+strings.ReplaceAll(values, ",", "\n1,")+"\n"))
-			equal(t, "type", mustImport(t, o).Columns[1].Type, want)
+			var early importer.Schema
+			o.SchemaReady = func(s importer.Schema) { early = s }
+			result := mustImport(t, o)
+			equal(t, "type", early.Columns[1].Type, want)
+			equal(t, "passes", result.Passes, 1)
 		})
 	}
 }

@@ -78,9 +78,9 @@ const maxRecord = 16 << 20
 // guard reads the file for the CSV reader, which has no limits of its own: it stops
 // when ctx ends, and when the record being read grows past maxRecord.
 type guard struct {
-	ctx context.Context
+	ctx context.Context // kept, as a Read has no other way to learn of it
 	src *source
-	// read counts bytes; recordAt and line say where the last whole record ended.
+	// read counts bytes. The last whole record began at line and ended at byte recordAt.
 	read, recordAt int64
 	line           int
 }
@@ -90,9 +90,8 @@ func (g *guard) Read(p []byte) (int, error) {
 		return 0, context.Cause(g.ctx)
 	}
 	if g.read-g.recordAt > maxRecord {
-		line := g.line + 1
-		return 0, problem(ErrRowTooLong, "the row after line %d is longer than %d MB; perhaps a quotation mark there is never closed",
-			g.line, maxRecord>>20).at(line)
+		return 0, problem(ErrRowTooLong, "the row after the one at line %d is longer than %d MB; perhaps a quotation mark there is never closed",
+			g.line, maxRecord>>20).at(g.line + 1)
 	}
 	n, err := g.src.file.Read(p)
 	g.read += int64(n)
