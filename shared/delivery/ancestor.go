@@ -83,3 +83,29 @@ func inInbox(ctx context.Context, l *ledger.Ledger, run subagent.Run, id string)
 	}
 	return false, nil
 }
+
+// Forward passes a message that the run did not read before it ended to its nearest
+// living ancestor, at last to the conversation.
+func (c *Courier) Forward(ctx context.Context, run subagent.Run, m ledger.InboxMessage) error {
+	for id := run.Parent; id != ""; {
+		parent, err := c.Ledger.Run(ctx, run.Owner, id)
+		if err != nil {
+			return err
+		}
+		if put, err := PutInbox(ctx, c.Ledger, parent, m); put || err != nil {
+			return err
+		}
+		id = parent.Parent
+	}
+	child, err := c.Ledger.Run(ctx, run.Owner, m.From)
+	if err != nil {
+		return err
+	}
+	child.Status = subagent.Status(m.Told)
+	slot := subagent.Finish
+	if child.Status == subagent.Interrupted {
+		slot = subagent.GiveUp
+	}
+	p := Parcel{Run: child, Slot: slot}
+	return c.tellConversation(ctx, c.Ledger, &p)
+}

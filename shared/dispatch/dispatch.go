@@ -147,6 +147,28 @@ func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
 	return subagent.Run{}, false, fmt.Errorf("dispatching run %s: %w", s.req.Run, ledger.ErrContended)
 }
 
+// Reserve makes sure that the run has a place in its conversation's backbone, above
+// the cap if need be: for a run that becomes outstanding again.
+func (d *Dispatcher) Reserve(ctx context.Context, run subagent.Run) error {
+	unlimited := *d
+	unlimited.Cap = subagent.MaxOpen
+	s := start{Dispatcher: &unlimited, ledger: d.Ledger, req: Request{Owner: run.Owner, Run: run.ID}, now: d.Ledger.Now()}
+	b, err := d.Ledger.Backbone(ctx, run.Owner)
+	for range maxRounds {
+		if err != nil {
+			return err
+		}
+		var outcome subagent.Outcome
+		if b, outcome, err = s.reserve(ctx, b, 0); err == nil && outcome.OK() {
+			return nil
+		}
+		if outcome == subagent.Full {
+			return &agent.CapError{Cap: subagent.MaxOpen}
+		}
+	}
+	return fmt.Errorf("reserving run %s: %w", run.ID, ledger.ErrContended)
+}
+
 // reserve sends the tick that must exist before the reservation does, then reserves.
 func (s *start) reserve(ctx context.Context, b subagent.Backbone, voided int64) (subagent.Backbone, subagent.Outcome, error) {
 	if have, ok := b.Open[s.req.Run]; ok && have.Generation != voided {

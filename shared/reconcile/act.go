@@ -49,6 +49,9 @@ func (r *Reconciler) apply(ctx context.Context, row subagent.Run, event string, 
 	next, outcome, err := r.Ledger.UpdateRun(ctx, row, rule)
 	if err == nil && outcome == subagent.Apply {
 		r.Log.InfoContext(ctx, "run reconciled", "run_id", row.ID, "status", next.Status, "reason", next.Reason, "finish", next.Finish.State)
+		if r.Changed != nil {
+			r.Changed(next)
+		}
 		if event != "" {
 			r.emit(ctx, row.Owner, r.Ledger.NewEvent(event, row.ID, "", data))
 		}

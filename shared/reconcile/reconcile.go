@@ -26,6 +26,9 @@ type Reconciler struct {
 	Courier *delivery.Courier
 	Cadence subagent.Cadence
 	Log     *slog.Logger
+	// Changed, if set, hears of every run whose status a tick changed, so that an
+	// executor in this process stops at once.
+	Changed func(subagent.Run)
 }
 
 // maxRounds bounds how often one tick begins again because the backbone changed.
@@ -64,6 +67,13 @@ func (r *Reconciler) advance(ctx context.Context, w ledger.Wake, read subagent.B
 	sight, err := r.survey(ctx, w, read)
 	if err != nil {
 		return read, 0, err
+	}
+	if sight.delivered {
+		// A delivery closes its own reservation: look again before the next tick is sent.
+		fresh, err := r.Ledger.Backbone(ctx, w.Owner)
+		if err != nil || fresh.Version != read.Version {
+			return fresh, subagent.Stale, err
+		}
 	}
 	if len(sight.gone) == len(read.Open) {
 		next, outcome, err := r.update(ctx, w, read, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
@@ -113,8 +123,12 @@ func (r *Reconciler) emit(ctx context.Context, o subagent.Owner, events ...ledge
 	}
 }
 
-// sight is what a tick saw: reservations that go, and those that no longer count.
-type sight struct{ gone, soft map[string]int64 }
+// sight is what a tick saw: reservations that go, those that no longer count, and
+// whether something was delivered.
+type sight struct {
+	gone, soft map[string]int64
+	delivered  bool
+}
 
 // survey reads the reserved runs and repairs each. One that fails delays nobody: its
 // error is logged, the run is kept and the next tick tries again.
@@ -148,6 +162,7 @@ func (r *Reconciler) survey(ctx context.Context, w ledger.Wake, b subagent.Backb
 		case after.Status == subagent.Void && after.Generation >= reserved.Generation,
 			after.Status != "" && after.Status != subagent.Void && !after.Outstanding():
 			s.gone[row.ID] = reserved.Generation
+			s.delivered = s.delivered || row.Outstanding()
 		case after.Status != "" && after.Status != subagent.Void && !after.HoldsSlot():
 			s.soft[row.ID] = reserved.Generation
 		}

@@ -34,7 +34,7 @@ func (r Run) Acquire(token string, now time.Time, t Terms) (Run, Outcome) {
 // platform's recursion stop is switched off.
 const maxEpoch = 10_000
 
-// Exhausted reports whether so many executions died without getting any further, or
+// Exhausted reports whether so many executions died or failed in a row without getting any further, or
 // so many went before, that the run must not be executed again.
 func (r Run) Exhausted(t Terms) bool {
 	return r.Exec.Holder != "" && r.Lost+1 >= t.MaxExecutions || r.Exec.Epoch >= maxEpoch
@@ -85,10 +85,14 @@ func (r Run) Signal(epoch int64, now time.Time, t Terms, progress *Progress, mil
 }
 
 // HandOn gives the lease back before the run has ended, for another executor to
-// go on at once or, with a delay, not before then. wait names an awaited child.
-func (r Run) HandOn(epoch int64, now time.Time, delay time.Duration, wait string) (Run, Outcome) {
+// go on at once or, after a failed execution, when its back-off has passed. wait names
+// an awaited child.
+func (r Run) HandOn(epoch int64, now time.Time, failed bool, delay time.Duration, wait string) (Run, Outcome) {
 	if o := r.guard(epoch); o != Apply {
 		return r, o
+	}
+	if failed {
+		r.Lost++
 	}
 	r.Exec.Holder = ""
 	r.Exec.Until = At(now).Add(delay)

@@ -155,7 +155,7 @@ type Run struct {
 	Generation int64 `json:"g,omitempty"`
 
 	Exec Lease `json:"x,omitzero"`
-	// Lost counts executions in a row that died without finishing a new step.
+	// Lost counts executions in a row that died or failed without finishing a new step.
 	Lost   int      `json:"lost,omitempty"`
 	Claim  Claim    `json:"c,omitzero"`
 	Finish Delivery `json:"fin,omitzero"`

@@ -100,21 +100,25 @@ type Conversation struct {
 	Messages int64 `json:"n,omitempty"`
 }
 
-// Begin gives a turn its place. Held: another turn has it, or this one under a lease
-// that still runs. Mine: this very receive has it.
+// Begin gives a turn its place. Held: another turn has it (Evictable says whether for
+// good), or this one under a lease that still runs. Mine: this very receive has it.
 func (c Conversation) Begin(turn, token string, now time.Time, t Terms) (Conversation, Outcome) {
 	at := At(now)
 	switch {
 	case c.Exec.Holder == token && c.Turn == turn:
 		return c, Mine
-	case c.Turn != "" && c.Turn != turn && c.Exec.Holder == "":
-		return c, Held
-	case !c.Exec.Free(at, t):
+	case c.Turn != "" && c.Turn != turn, !c.Exec.Free(at, t):
 		return c, Held
 	}
 	c.Turn = turn
 	c.Exec = Lease{Epoch: c.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
 	return c, Apply
+}
+
+// Evictable reports whether another turn than this one has the place and nobody is at
+// work on it: its queue message must be lost, since this turn was handed out.
+func (c Conversation) Evictable(turn string, now time.Time, t Terms) bool {
+	return c.Turn != "" && c.Turn != turn && c.Exec.Free(At(now), t)
 }
 
 // Renew extends the holder's lease.

@@ -1,0 +1,243 @@
+// Package control is what users and agents do to background runs from outside:
+// cancel, follow up, redrive, clear.
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/delivery"
+	"github.com/errand-dev/errand/shared/dispatch"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Control acts on runs.
+type Control struct {
+	Ledger     *ledger.Ledger
+	Courier    *delivery.Courier
+	Dispatcher *dispatch.Dispatcher
+	Log        *slog.Logger
+	// Changed, if set, hears of every run that was cancelled, so that an executor in
+	// this process stops at once.
+	Changed func(subagent.Run)
+}
+
+// ErrNothingToRedrive is returned when no slot of the run is dead-lettered.
+var ErrNothingToRedrive = errors.New("no slot of this run is dead-lettered")
+
+// Cancel ends the run and its descendants, top down, and returns the run as it then
+// is. When it returns without an error, no step of any of them starts any more. A run
+// that has ended already stays as it is. Errors: agent.ErrNoRun.
+func (c *Control) Cancel(ctx context.Context, o subagent.Owner, id, reason string) (subagent.Run, error) {
+	run, err := c.run(ctx, o, id)
+	if err != nil {
+		return run, err
+	}
+	if reason == "" {
+		reason = "cancelled by the user"
+	}
+	run, err = c.cancelOne(ctx, run, reason)
+	if err != nil {
+		return run, err
+	}
+	if err := c.cancelDescendants(ctx, run); err != nil {
+		return run, err
+	}
+	// Delivered last: the cancel is acknowledged for the whole tree or not at all.
+	if err := c.Courier.Deliver(ctx, delivery.Parcel{Run: run, Slot: subagent.Finish}); err != nil {
+		return run, err
+	}
+	return c.Ledger.Run(ctx, o, id)
+}
+
+func (c *Control) run(ctx context.Context, o subagent.Owner, id string) (subagent.Run, error) {
+	run, err := c.Ledger.Run(ctx, o, id)
+	if err == nil && (run.Status == "" || run.Status == subagent.Void) {
+		err = fmt.Errorf("%w: %s", agent.ErrNoRun, id)
+	}
+	return run, err
+}
+
+func (c *Control) cancelOne(ctx context.Context, run subagent.Run, reason string) (subagent.Run, error) {
+	next, outcome, err := c.Ledger.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Cancel(clip(reason, maxReason), c.Ledger.Now())
+	})
+	if err != nil || outcome != subagent.Apply {
+		return next, err
+	}
+	c.Log.InfoContext(ctx, "run cancelled", "run_id", run.ID)
+	if c.Changed != nil {
+		c.Changed(next)
+	}
+	events := []ledger.Event{
+		c.Ledger.NewEvent("run.cancel_requested", run.ID, "", nil),
+		c.Ledger.NewEvent("run.ended", run.ID, "", statusEvent{subagent.Aborted, subagent.ReasonCancelled}),
+	}
+	if err := c.Ledger.Emit(ctx, run.Owner, events...); err != nil {
+		c.Log.WarnContext(ctx, "events lost", "run_id", run.ID, "error", err)
+	}
+	return next, nil
+}
+
+type statusEvent struct {
+	Status subagent.Status `json:"status"`
+	Reason string          `json:"reason,omitempty"`
+}
+
+const maxReason = 200
+
+func clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n]
+}
+
+// cancelDescendants cancels whatever the run has dispatched. A child whose row comes
+// only later sees its parent's end before its first step (executor).
+func (c *Control) cancelDescendants(ctx context.Context, run subagent.Run) error {
+	family, err := c.outstanding(ctx, run.Owner)
+	if err != nil {
+		return err
+	}
+	for parents := []string{run.ID}; len(parents) > 0; {
+		var next []string
+		for _, child := range family {
+			if !slices.Contains(parents, child.Parent) {
+				continue
+			}
+			next = append(next, child.ID)
+			ended, err := c.cancelOne(ctx, child, "its parent was cancelled")
+			if err != nil {
+				return err
+			}
+			if err := c.Courier.Deliver(ctx, delivery.Parcel{Run: ended, Slot: subagent.Finish}); err != nil {
+				return err
+			}
+		}
+		parents = next
+	}
+	return nil
+}
+
+// outstanding reads the rows of the conversation's reserved runs.
+func (c *Control) outstanding(ctx context.Context, o subagent.Owner) ([]subagent.Run, error) {
+	b, err := c.Ledger.Backbone(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(b.Open))
+	for id := range b.Open {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return c.Ledger.Runs(ctx, o, ids)
+}
+
+// Active lists the conversation's runs that have not ended, oldest first.
+func (c *Control) Active(ctx context.Context, o subagent.Owner) ([]subagent.Run, error) {
+	rows, err := c.outstanding(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(r subagent.Run) bool { return !r.Status.Live() })
+	slices.SortStableFunc(rows, func(a, b subagent.Run) int { return int(a.DispatchedAt - b.DispatchedAt) })
+	return rows, nil
+}
+
+// FollowUp puts a message into the inbox of a live run. Errors: agent.ErrNoRun,
+// agent.ErrRunEnded.
+func (c *Control) FollowUp(ctx context.Context, o subagent.Owner, id, text string) error {
+	run, err := c.run(ctx, o, id)
+	if err != nil {
+		return err
+	}
+	value, err := c.Ledger.StoreValue(ctx, o, text)
+	if err != nil {
+		return err
+	}
+	put, err := delivery.PutInbox(ctx, c.Ledger, run, ledger.InboxMessage{
+		ID: "followup:" + c.Ledger.Nonce(), Text: value, Source: "user", At: subagent.At(c.Ledger.Now())})
+	if err == nil && !put {
+		err = fmt.Errorf("%w: %s", agent.ErrRunEnded, id)
+	}
+	return err
+}
+
+// Redrive opens a dead-lettered slot again and delivers it; an empty slot means
+// whichever is dead. Errors: agent.ErrNoRun, ErrNothingToRedrive.
+func (c *Control) Redrive(ctx context.Context, o subagent.Owner, id string, slot subagent.Slot) (subagent.Run, error) {
+	run, err := c.run(ctx, o, id)
+	if err != nil {
+		return run, err
+	}
+	if slot == "" {
+		slot = subagent.Finish
+		if run.Finish.State != subagent.Dead && run.GiveUp.State == subagent.Dead {
+			slot = subagent.GiveUp
+		}
+	}
+	if run.Delivery(slot).State == subagent.Dead {
+		// It becomes outstanding again, so it must be reserved before.
+		if err := c.Dispatcher.Reserve(ctx, run); err != nil {
+			return run, err
+		}
+	}
+	seen := run.Redrives
+	run, outcome, err := c.Ledger.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Redrive(slot, seen, c.Ledger.Now())
+	})
+	if err != nil {
+		return run, err
+	}
+	if outcome != subagent.Apply {
+		return run, fmt.Errorf("%w (%s of %s is %s)", ErrNothingToRedrive, slot, id, state(run.Delivery(slot).State))
+	}
+	c.Log.InfoContext(ctx, "slot redriven", "run_id", id, "slot", slot)
+	return run, c.Courier.Deliver(ctx, delivery.Parcel{Run: run, Slot: slot, Attempt: fmt.Sprintf("redrive-%d", run.Redrives)})
+}
+
+func state(s subagent.SlotState) string {
+	if s == subagent.Open {
+		return "open"
+	}
+	return string(s)
+}
+
+// Clear ends every run of the conversation without telling it, then deletes its rows.
+// The backbone stays, disarmed: its epoch must never begin again.
+func (c *Control) Clear(ctx context.Context, o subagent.Owner) error {
+	rows, err := c.outstanding(ctx, o)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Status == "" || row.Status == subagent.Void {
+			continue
+		}
+		next, outcome, err := c.Ledger.UpdateRun(ctx, row, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+			return r.Clear(c.Ledger.Now())
+		})
+		if err != nil {
+			return err
+		}
+		if outcome != subagent.Apply {
+			continue
+		}
+		if c.Changed != nil {
+			c.Changed(next)
+		}
+		c.Courier.Hook(ctx, next)
+		if _, _, err := c.Ledger.UpdateBackbone(ctx, o, subagent.Backbone{}, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
+			return b.Settle(row.ID)
+		}); err != nil {
+			return err
+		}
+	}
+	return c.Ledger.Erase(ctx, o)
+}

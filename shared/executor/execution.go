@@ -1,0 +1,159 @@
+package executor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// execution is one run under its lease: the backend of its task.
+type execution struct {
+	*Executor
+	// row is the run as acquired; epoch is ours for as long as we hold the lease.
+	row    subagent.Run
+	epoch  int64
+	wake   ledger.Wake
+	cancel context.CancelCauseFunc
+
+	mu        sync.Mutex
+	heartbeat *time.Timer
+	stopped   bool
+	// last is the row as last written or read: a hint for the next write.
+	last subagent.Run
+	// further: a new step was finished since the last fence.
+	further bool
+	steps   map[string]ledger.Step
+	// pending is progress that is not stored yet; flush stores it.
+	pending *subagent.Progress
+	stored  time.Time
+	shown   time.Time
+	flush   *time.Timer
+	events  []ledger.Event
+
+	milestones int
+	dispatched int
+	inboxReads int
+	inboxRead  int
+	waitsFor   string
+}
+
+func newExecution(e *Executor, row subagent.Run, w ledger.Wake) *execution {
+	return &execution{Executor: e, row: row, epoch: row.Exec.Epoch, wake: w, last: row, inboxRead: row.InboxRead}
+}
+
+// current is the row as this execution knows it.
+func (x *execution) current() subagent.Run {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.last
+}
+
+func (x *execution) state() (inboxRead int, progress *subagent.Progress) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.inboxRead, x.pending
+}
+
+func (x *execution) awaiting() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.waitsFor
+}
+
+func (x *execution) setRead(n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.inboxRead = n
+}
+
+// note keeps an event to be written with the next ones: writes cost.
+func (x *execution) note(e ledger.Event) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.events = append(x.events, e)
+}
+
+func (x *execution) notes() []ledger.Event {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	events := x.events
+	x.events = nil
+	return events
+}
+
+// write applies a rule that needs our lease to the row. If it is refused, the task
+// must stop: its context ends with the cause, which is also returned.
+func (x *execution) write(ctx context.Context, rule func(subagent.Run) (subagent.Run, subagent.Outcome)) error {
+	row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), rule)
+	if err != nil {
+		return err
+	}
+	x.mu.Lock()
+	x.last = row
+	x.mu.Unlock()
+	if outcome.OK() {
+		return nil
+	}
+	cause := causeOf(row, x.epoch)
+	x.cancel(cause)
+	return cause
+}
+
+// causeOf says why a row refuses its executor.
+func causeOf(row subagent.Run, epoch int64) error {
+	switch {
+	case row.Status == subagent.Interrupted && row.Exec.Epoch == epoch:
+		return agent.ErrGivenUp
+	case row.Status == subagent.Aborted && row.Exec.Epoch == epoch:
+		return agent.ErrCancelled
+	}
+	return agent.ErrLeaseLost
+}
+
+// stopFor ends the task's context if the row says that it must stop.
+func (x *execution) stopFor(row subagent.Run) {
+	if row.Exec.Epoch == x.epoch && row.Status == subagent.Running {
+		return
+	}
+	x.mu.Lock()
+	if row.Version > x.last.Version {
+		x.last = row
+	}
+	x.mu.Unlock()
+	x.cancel(causeOf(row, x.epoch))
+}
+
+// beat renews the lease and flushes what waits to be written, then sets itself again.
+// A holder that cannot renew stops before its lease ends.
+func (x *execution) beat() {
+	ctx, done := context.WithTimeout(context.Background(), x.Ledger.Terms.RenewEvery())
+	defer done()
+	err := x.write(ctx, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.StartStep(x.epoch, x.Ledger.Now(), x.Ledger.Terms, false)
+	})
+	if until := x.current().Exec.Until.Add(-x.Ledger.Terms.Margin); err != nil && subagent.At(x.Ledger.Now()) >= until {
+		x.cancel(agent.ErrLeaseLost)
+		return
+	}
+	x.emit(ctx, x.row.Owner, x.notes()...)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.stopped {
+		x.heartbeat.Reset(x.Ledger.Terms.RenewEvery())
+	}
+}
+
+// stop ends heartbeat and flush. What is pending goes into the write of the end.
+func (x *execution) stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stopped = true
+	x.heartbeat.Stop()
+	if x.flush != nil {
+		x.flush.Stop()
+	}
+}

@@ -1,0 +1,185 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// hold is one turn that has its place in the conversation, under a lease: the backend
+// of its chat.
+type hold struct {
+	*Executor
+	turn         subagent.Turn
+	token        string
+	conversation subagent.Conversation
+	cancel       context.CancelCauseFunc
+	// messages is the number of the newest message known to this turn.
+	messages int64
+
+	mu        sync.Mutex
+	heartbeat *time.Timer
+	stopped   bool
+	events    []ledger.Event
+	steps     map[string]ledger.Step
+	loaded    bool
+	// repeated: the turn had the place before, so it may have a journal.
+	repeated bool
+
+	dispatched int
+}
+
+// begin takes the place, making room if a turn that nobody works on any more has it.
+func (h *hold) begin(ctx context.Context) error {
+	for range 3 {
+		c, outcome, err := h.Ledger.UpdateConversation(ctx, subagent.Conversation{Owner: h.turn.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+			if c.CreatedAt == 0 {
+				c.CreatedAt, c.Agent = subagent.At(h.Ledger.Now()), h.turn.Agent
+				if c.Agent == "" {
+					c.Agent = h.Agents.DefaultChat
+				}
+			}
+			h.repeated = c.Turn == h.turn.ID
+			return c.Begin(h.turn.ID, h.token, h.Ledger.Now(), h.Ledger.Terms)
+		})
+		if err != nil {
+			return err
+		}
+		if outcome.OK() {
+			h.conversation, h.messages = c, c.Messages
+			h.note(h.Ledger.NewEvent("turn.started", h.turn.Run, h.turn.ID, turnEvent{Kind: h.turn.Kind}))
+			return nil
+		}
+		if !c.Evictable(h.turn.ID, h.Ledger.Now(), h.Ledger.Terms) {
+			wait := c.Exec.Until.Add(h.Ledger.Terms.Skew).Time().Sub(h.Ledger.Now())
+			return &RetryError{After: max(wait, time.Second), Err: fmt.Errorf("turn %s: turn %s has its place", h.turn.ID, c.Turn)}
+		}
+		if err := h.evict(ctx, c); err != nil {
+			return err
+		}
+	}
+	return &RetryError{After: time.Second, Err: fmt.Errorf("turn %s: %w", h.turn.ID, ledger.ErrContended)}
+}
+
+// evict ends a turn that has the conversation's place although its message is gone and
+// nobody works on it.
+func (h *hold) evict(ctx context.Context, c subagent.Conversation) error {
+	messages := c.Messages
+	for {
+		page, err := h.Ledger.Messages(ctx, h.turn.Owner, messages, eventPage)
+		if err != nil {
+			return err
+		}
+		messages += int64(len(page))
+		if len(page) < eventPage {
+			break
+		}
+	}
+	old, _, err := h.Ledger.UpdateTurn(ctx, subagent.Turn{Owner: h.turn.Owner, ID: c.Turn}, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
+		return t.Finish(subagent.Error, subagent.Value{}, "its executor died and its message was lost", messages, h.Ledger.Now())
+	})
+	if err != nil {
+		return err
+	}
+	h.Log.WarnContext(ctx, "turn evicted", "turn_id", c.Turn)
+	old.ID, old.Messages = c.Turn, max(old.Messages, messages)
+	return h.leavePlace(ctx, old)
+}
+
+type turnEvent struct {
+	Kind   subagent.TurnKind `json:"kind"`
+	Status subagent.Status   `json:"status,omitempty"`
+}
+
+// finish ends the turn, then gives the place back.
+func (h *hold) finish(ctx context.Context, status subagent.Status, reply, problem string) error {
+	value, err := h.Ledger.StoreValue(ctx, h.turn.Owner, reply)
+	if err != nil {
+		return err
+	}
+	h.note(h.Ledger.NewEvent("turn.completed", h.turn.Run, h.turn.ID, turnEvent{h.turn.Kind, status}))
+	events := h.notes()
+	return h.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		ended, _, err := l.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
+			if t.StartedAt == 0 {
+				t.StartedAt = h.conversation.Exec.Until.Add(-l.Terms.Lease)
+			}
+			return t.Finish(status, value, problem, h.messages, l.Now())
+		})
+		if err != nil {
+			return err
+		}
+		_, _, err = l.UpdateConversation(ctx, h.conversation, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+			return c.Leave(ended.ID, ended.Messages)
+		})
+		if err != nil {
+			return err
+		}
+		if err := l.Emit(ctx, h.turn.Owner, events...); err != nil {
+			h.Log.WarnContext(ctx, "events lost", "turn_id", h.turn.ID, "error", err)
+		}
+		return nil
+	})
+}
+
+func (h *hold) note(e ledger.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+func (h *hold) notes() []ledger.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events := h.events
+	h.events = nil
+	return events
+}
+
+// renew extends the lease, or returns agent.ErrLeaseLost.
+func (h *hold) renew(ctx context.Context) error {
+	h.mu.Lock()
+	hint := h.conversation
+	h.mu.Unlock()
+	c, outcome, err := h.Ledger.UpdateConversation(ctx, hint, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		return c.Renew(h.token, h.Ledger.Now(), h.Ledger.Terms)
+	})
+	if err != nil {
+		return &platformError{err}
+	}
+	if !outcome.OK() {
+		return agent.ErrLeaseLost
+	}
+	h.mu.Lock()
+	h.conversation = c
+	h.mu.Unlock()
+	return nil
+}
+
+func (h *hold) beat() {
+	ctx, done := context.WithTimeout(context.Background(), h.Ledger.Terms.RenewEvery())
+	defer done()
+	err := h.renew(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	late := subagent.At(h.Ledger.Now()) >= h.conversation.Exec.Until.Add(-h.Ledger.Terms.Margin)
+	if err == agent.ErrLeaseLost || err != nil && late {
+		h.cancel(agent.ErrLeaseLost)
+		return
+	}
+	if !h.stopped {
+		h.heartbeat.Reset(h.Ledger.Terms.RenewEvery())
+	}
+}
+
+func (h *hold) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	h.heartbeat.Stop()
+}

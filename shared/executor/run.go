@@ -1,0 +1,232 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/delivery"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Run handles a message of the runs queue. A nil error acknowledges it.
+func (e *Executor) Run(ctx context.Context, w ledger.Wake) error {
+	token := e.Ledger.Token()
+	row, outcome, err := e.Ledger.UpdateRun(ctx, w.Hint(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Acquire(token, e.Ledger.Now(), e.Ledger.Terms)
+	})
+	if err != nil {
+		return err
+	}
+	if !outcome.OK() {
+		e.Log.DebugContext(ctx, "run is not ours to execute", "run_id", w.Run, "outcome", outcome.String())
+		if row.Status.Hard() {
+			// A crash may have come between its end and the delivery.
+			return e.Courier.Deliver(ctx, delivery.Parcel{Run: row, Slot: subagent.Finish})
+		}
+		return nil
+	}
+	if row.Parent != "" {
+		if ended, err := e.endWithParent(ctx, row); ended || err != nil {
+			return err
+		}
+	}
+	return e.execute(ctx, w, row)
+}
+
+// endWithParent closes the race between a cancel that listed its children and a child
+// whose row came later: the parent is read strongly, before the first step.
+func (e *Executor) endWithParent(ctx context.Context, row subagent.Run) (bool, error) {
+	parent, err := e.Ledger.Run(ctx, row.Owner, row.Parent)
+	if err != nil || parent.Status != subagent.Aborted {
+		return false, err
+	}
+	_, err = e.Control.Cancel(ctx, row.Owner, row.ID, "its parent was cancelled")
+	return true, err
+}
+
+func (e *Executor) execute(ctx context.Context, w ledger.Wake, row subagent.Run) error {
+	x := newExecution(e, row, w)
+	e.enter(x)
+	defer e.leave(x)
+	taskCtx, cancel := e.withDeadline(ctx)
+	x.cancel = cancel
+	x.heartbeat = time.AfterFunc(e.Ledger.Terms.RenewEvery(), x.beat)
+	e.Log.InfoContext(ctx, "executing run", "run_id", row.ID, "agent", row.Agent, "attempt", row.Exec.Epoch)
+	output, err := x.call(taskCtx)
+	x.stop()
+	cause := context.Cause(taskCtx)
+	cancel(nil)
+	// From here on the run's own context must not stop us from writing what became of it.
+	return x.settle(context.WithoutCancel(ctx), output, err, cause)
+}
+
+// call runs the task.
+func (x *execution) call(ctx context.Context) (any, error) {
+	task, ok := x.Agents.Task(x.row.Agent)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", agent.ErrUnknownAgent, x.row.Agent)
+	}
+	input, err := x.Ledger.LoadValue(ctx, x.row.Owner, x.row.Input)
+	if err != nil {
+		return nil, agent.Retryable(err)
+	}
+	x.note(x.Ledger.NewEvent("run.started", x.row.ID, "", attempt{x.row.Exec.Epoch}))
+	if x.Agents.OnStart != nil && x.row.Exec.Epoch == 1 {
+		d := agent.Delivery{ID: x.row.ID + ":start", Run: agent.InfoOf(x.row)}
+		if _, err := protect(func() (any, error) { return nil, x.Agents.OnStart(ctx, d) }); err != nil {
+			return nil, fmt.Errorf("start hook: %w", err)
+		}
+	}
+	return protect(func() (any, error) { return task(ctx, agent.NewRun(x.row, json.RawMessage(input), x)) })
+}
+
+type attempt struct {
+	Attempt int64 `json:"attempt"`
+}
+
+// settle writes what became of the execution.
+func (x *execution) settle(ctx context.Context, output any, err, cause error) error {
+	waitsFor := x.awaiting()
+	switch {
+	case errors.Is(cause, agent.ErrLeaseLost):
+		x.Log.WarnContext(ctx, "lease lost, result dropped", "run_id", x.row.ID, "attempt", x.row.Exec.Epoch)
+		return nil
+	case waitsFor != "":
+		return x.suspend(ctx, waitsFor)
+	case err == nil:
+		return x.end(ctx, output)
+	case errors.Is(cause, agent.ErrGivenUp):
+		_, _, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+			return r.TearDown(x.epoch)
+		})
+		return err
+	case errors.Is(cause, agent.ErrCancelled):
+		return x.Courier.Deliver(ctx, delivery.Parcel{Run: x.current(), Slot: subagent.Finish, Events: x.notes()})
+	case cause != nil:
+		// Our deadline, or the process shuts down: the run goes on elsewhere.
+		return x.handOn(ctx, false, 0)
+	case agent.IsRetryable(err) && x.current().Lost+1 < x.Ledger.Terms.MaxExecutions:
+		x.Log.WarnContext(ctx, "run failed, will be retried", "run_id", x.row.ID, "attempt", x.row.Exec.Epoch, "error", err)
+		return x.handOn(ctx, true, subagent.Backoff(x.current().Lost+1)/5)
+	}
+	return x.fail(ctx, err)
+}
+
+func (x *execution) end(ctx context.Context, output any) error {
+	raw, err := json.Marshal(output)
+	if err != nil {
+		return x.fail(ctx, fmt.Errorf("its output cannot be encoded: %w", err))
+	}
+	if len(raw) > ledger.MaxValue {
+		return x.fail(ctx, fmt.Errorf("its output has %d bytes, at most %d are kept", len(raw), ledger.MaxValue))
+	}
+	result := subagent.Result{Status: subagent.Completed, Summary: summaryOf(output, raw)}
+	if output != nil {
+		if result.Output, err = x.Ledger.StoreValue(ctx, x.row.Owner, string(raw)); err != nil {
+			return err
+		}
+	}
+	return x.finish(ctx, result)
+}
+
+func (x *execution) fail(ctx context.Context, err error) error {
+	return x.finish(ctx, subagent.Result{Status: subagent.Error, Problem: clip(err.Error(), maxProblem)})
+}
+
+// finish writes the end and sends it on its way: the fast path.
+func (x *execution) finish(ctx context.Context, result subagent.Result) error {
+	for {
+		read, progress := x.state()
+		row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+			if progress != nil {
+				r.Progress, r.LastSignal = *progress, max(r.LastSignal, progress.At)
+			}
+			return r.End(x.epoch, result, read, x.Ledger.Now())
+		})
+		switch {
+		case err != nil:
+			return err
+		case outcome == subagent.Unread:
+			if err := x.forward(ctx, row); err != nil {
+				return err
+			}
+			continue
+		case outcome == subagent.Apply:
+			x.note(x.Ledger.NewEvent("run.ended", row.ID, "", ended{Status: row.Status, Reason: row.Reason}))
+			x.Log.InfoContext(ctx, "run ended", "run_id", row.ID, "status", row.Status, "attempt", x.epoch, "output_bytes", row.Output.Size)
+		case outcome != subagent.Mine:
+			x.Log.WarnContext(ctx, "end refused, result dropped", "run_id", row.ID, "outcome", outcome.String())
+		}
+		return x.Courier.Deliver(ctx, delivery.Parcel{Run: row, Slot: subagent.Finish, Backbone: x.wake.BackboneHint(), Events: x.notes()})
+	}
+}
+
+type ended struct {
+	Status subagent.Status `json:"status"`
+	Reason string          `json:"reason,omitempty"`
+}
+
+// handOn gives the run to another execution, after delay.
+func (x *execution) handOn(ctx context.Context, failed bool, delay time.Duration) error {
+	row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.HandOn(x.epoch, x.Ledger.Now(), failed, delay, "")
+	})
+	if err != nil {
+		return err
+	}
+	x.emit(ctx, row.Owner, x.notes()...)
+	if outcome != subagent.Apply {
+		return nil
+	}
+	return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, delay)
+}
+
+// suspend lets the run wait for its child without a process. The child may have ended
+// before the row said so; its signal then found the lease held.
+func (x *execution) suspend(ctx context.Context, waitsFor string) error {
+	row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.HandOn(x.epoch, x.Ledger.Now(), false, 0, waitsFor)
+	})
+	if err != nil {
+		return err
+	}
+	x.emit(ctx, row.Owner, x.notes()...)
+	if outcome != subagent.Apply {
+		return nil
+	}
+	child, err := x.Ledger.Run(ctx, row.Owner, waitsFor)
+	if err != nil || child.Status.Live() {
+		return err
+	}
+	return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, 0)
+}
+
+// forward hands messages that the task did not read before it ended to whoever is
+// next above it, and counts them as read. A follow-up has nobody else to go to.
+func (x *execution) forward(ctx context.Context, row subagent.Run) error {
+	read, _ := x.state()
+	messages, err := x.Ledger.Inbox(ctx, row.Owner, row.ID, read, row.Inbox)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if m.From == "" {
+			x.note(x.Ledger.NewEvent("run.followup_unread", row.ID, "", inboxNote{m.ID}))
+			continue
+		}
+		if err := x.Courier.Forward(ctx, row, m); err != nil {
+			return err
+		}
+	}
+	x.setRead(row.Inbox)
+	return nil
+}
+
+type inboxNote struct {
+	Message string `json:"message_id"`
+}

@@ -1,0 +1,212 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Turn handles a message of the turns queue that was handed out receives times. A nil
+// error acknowledges it; a *RetryError says when to deliver it again.
+//
+// The queue keeps the turns of a conversation in order. It is no lock: a message whose
+// holder is slow is handed out again. So the conversation's row is leased to one turn.
+func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error {
+	turn, err := e.Ledger.Turn(ctx, w.Owner, w.Turn)
+	if err != nil || turn.Status == "" {
+		// A turn without a row belongs to a conversation that was cleared.
+		return err
+	}
+	if turn.Done() {
+		if receives == 1 {
+			return nil
+		}
+		// Its executor may have died before it gave the place back.
+		return e.leavePlace(ctx, turn)
+	}
+	h := &hold{Executor: e, turn: turn, token: e.Ledger.Token()}
+	if err := h.begin(ctx); err != nil {
+		return err
+	}
+	if receives >= platform.MaxReceives {
+		return h.giveUp(ctx, receives)
+	}
+	return h.take(ctx)
+}
+
+// giveUp ends a turn that has brought down its executor each time, so that it does not
+// stand in the way for ever. Its message is shown all the same: nothing accepted is lost.
+func (h *hold) giveUp(ctx context.Context, receives int) error {
+	if h.turn.Mode != subagent.Handle {
+		text, err := h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message)
+		if err != nil {
+			return err
+		}
+		if err := h.show(ctx, text); err != nil {
+			return err
+		}
+	}
+	return h.finish(ctx, subagent.Error, "", fmt.Sprintf("gave up after %d attempts that did not end", receives))
+}
+
+// show adds the turn's own message to the transcript.
+func (h *hold) show(ctx context.Context, text string) error {
+	role := "user"
+	if h.turn.Mode == subagent.Narrate {
+		role = "assistant"
+	}
+	source := h.turn.Source
+	if source == "" {
+		source = "user"
+	}
+	return h.say(ctx, h.turn.ID, role, h.turn.Message, source, text)
+}
+
+// leavePlace frees the conversation from a turn that has ended.
+func (e *Executor) leavePlace(ctx context.Context, t subagent.Turn) error {
+	_, _, err := e.Ledger.UpdateConversation(ctx, subagent.Conversation{Owner: t.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		return c.Leave(t.ID, t.Messages)
+	})
+	return err
+}
+
+// take does what the turn is for, while the place is held.
+func (h *hold) take(ctx context.Context) error {
+	workCtx, cancel := h.withDeadline(ctx)
+	h.cancel = cancel
+	h.heartbeat = time.AfterFunc(h.Ledger.Terms.RenewEvery(), h.beat)
+	reply, err := h.perform(workCtx)
+	h.stop()
+	cause := context.Cause(workCtx)
+	cancel(nil)
+	ctx = context.WithoutCancel(ctx)
+	switch {
+	case errors.Is(cause, agent.ErrLeaseLost), errors.Is(err, agent.ErrLeaseLost):
+		return &RetryError{Err: fmt.Errorf("turn %s: %w", h.turn.ID, agent.ErrLeaseLost)}
+	case err == nil:
+		return h.finish(ctx, subagent.Completed, reply, "")
+	case errors.Is(err, errSuperseded):
+		return h.finish(ctx, subagent.Aborted, "", err.Error())
+	case cause != nil:
+		return h.again(ctx, 0, cause)
+	case agent.IsRetryable(err), errors.As(err, new(*platformError)):
+		return h.retry(ctx, err)
+	}
+	return h.finish(ctx, subagent.Error, "", clip(err.Error(), maxProblem))
+}
+
+var errSuperseded = errors.New("superseded by the real end of the run")
+
+// platformError marks a failure of ours, not of the agent: the turn is tried again.
+type platformError struct{ error }
+
+func (e *platformError) Unwrap() error { return e.error }
+
+func (h *hold) perform(ctx context.Context) (string, error) {
+	if h.turn.Mode == subagent.Handle {
+		if err := h.Courier.Handle(ctx, h.turn); err != nil {
+			return "", &platformError{err}
+		}
+		return "", nil
+	}
+	if h.turn.Kind == subagent.GiveUpTurn {
+		run, err := h.Ledger.Run(ctx, h.turn.Owner, h.turn.Run)
+		if err != nil {
+			return "", &platformError{err}
+		}
+		if run.Status.Hard() {
+			// The real end has come meanwhile; its own turn stands behind this one, or was
+			// before it. Nobody must hear "given up" after "completed".
+			return "", errSuperseded
+		}
+	}
+	message, err := h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message)
+	if err != nil {
+		return "", &platformError{err}
+	}
+	if err := h.show(ctx, message); err != nil || h.turn.Mode == subagent.Narrate {
+		return "", err
+	}
+	return h.answer(ctx, message)
+}
+
+// answer lets the conversation's agent take the turn.
+func (h *hold) answer(ctx context.Context, message string) (string, error) {
+	chat, ok := h.Agents.Chat(h.conversation.Agent)
+	if !ok {
+		return "", fmt.Errorf("%w: %q", agent.ErrUnknownAgent, h.conversation.Agent)
+	}
+	reply, err := protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, h)) })
+	if err != nil || reply == "" {
+		return reply, err
+	}
+	value, err := h.Ledger.StoreValue(ctx, h.turn.Owner, reply)
+	if err != nil {
+		return "", &platformError{err}
+	}
+	return reply, h.say(ctx, h.turn.ID+":reply", "assistant", value, "agent", reply)
+}
+
+// say adds a message to the transcript, at the next number that this turn finds free.
+func (h *hold) say(ctx context.Context, id, role string, value subagent.Value, source, text string) error {
+	for {
+		m := ledger.Message{
+			Seq: h.messages + 1, ID: id, Role: role, Text: value, Source: source,
+			Run: h.turn.Run, Milestone: h.turn.Milestone, Turn: h.turn.ID, At: subagent.At(h.Ledger.Now()),
+		}
+		_, err := h.Ledger.AddMessage(ctx, h.turn.Owner, m)
+		if errors.Is(err, ledger.ErrPlaceTaken) {
+			// Either we have lost the conversation, or a turn that was evicted still wrote this.
+			if err := h.renew(ctx); err != nil {
+				return err
+			}
+			h.messages++
+			continue
+		}
+		if err != nil {
+			return &platformError{err}
+		}
+		h.messages++
+		h.note(h.Ledger.NewEvent("message.added", h.turn.Run, h.turn.ID, added{m.Seq, id, role, source, clip(text, maxShown)}))
+		return nil
+	}
+}
+
+const maxShown = 1000
+
+type added struct {
+	Seq    int64  `json:"seq"`
+	ID     string `json:"id"`
+	Role   string `json:"role"`
+	Source string `json:"source"`
+	Text   string `json:"text"`
+}
+
+// retry counts a failed attempt; after the last one the turn ends in error.
+func (h *hold) retry(ctx context.Context, cause error) error {
+	turn, outcome, err := h.Ledger.UpdateTurn(ctx, h.turn, subagent.Turn.Fail)
+	if err != nil {
+		return err
+	}
+	if outcome == subagent.Apply {
+		h.turn = turn
+	}
+	if h.turn.Failures >= subagent.MaxTurnFailures {
+		return h.finish(ctx, subagent.Error, "", clip(cause.Error(), maxProblem))
+	}
+	return h.again(ctx, subagent.Backoff(h.turn.Failures)/5, cause)
+}
+
+// again gives the lease back; the turn keeps its place and is delivered once more.
+func (h *hold) again(ctx context.Context, after time.Duration, cause error) error {
+	_, _, err := h.Ledger.UpdateConversation(ctx, h.conversation, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		return c.Yield(h.token)
+	})
+	return &RetryError{After: after, Err: errors.Join(fmt.Errorf("turn %s: %w", h.turn.ID, cause), err)}
+}
