@@ -25,6 +25,9 @@ func newItems(t *testing.T, clients *awsclient.Clients) *dynamostore.Store {
 	if err := dynamostore.CreateTable(t.Context(), clients.DynamoDB, table); err != nil {
 		t.Fatal(err)
 	}
+	if err := dynamostore.Check(t.Context(), clients.DynamoDB, table); err != nil {
+		t.Fatal(err)
+	}
 	return dynamostore.New(clients.DynamoDB, table)
 }
 

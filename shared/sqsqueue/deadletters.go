@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/errand-dev/errand/shared/platform"
 )
@@ -107,19 +108,32 @@ func (q *Queues) redriveBatch(ctx context.Context, urls URLs, batch []platform.R
 		}
 		sent = append(sent, types.DeleteMessageBatchRequestEntry{Id: ok.Id, ReceiptHandle: ptr(batch[i].Receipt)})
 	}
-	if len(sent) > 0 {
-		deleted, err := q.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &urls.DeadLetters, Entries: sent})
-		if err != nil {
-			return len(sent), fmt.Errorf("deleting the dead letters sent again: %w", err)
-		}
-		if len(deleted.Failed) > 0 {
-			return len(sent), fmt.Errorf("deleting %d dead letters sent again: %s", len(deleted.Failed), aws.ToString(deleted.Failed[0].Message))
-		}
+	if err := q.deleteBatch(ctx, urls.DeadLetters, sent); err != nil {
+		return len(sent), fmt.Errorf("deleting dead letters that were sent again: %w", err)
 	}
 	if len(out.Failed) > 0 {
 		return len(sent), fmt.Errorf("%d messages refused: %s", len(out.Failed), aws.ToString(out.Failed[0].Message))
 	}
 	return len(sent), nil
+}
+
+// deleteBatch deletes received messages. As for Acknowledge, a stale receipt is
+// success: when an answer is lost, the SDK deletes the same messages again.
+func (q *Queues) deleteBatch(ctx context.Context, url string, entries []types.DeleteMessageBatchRequestEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	out, err := q.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &url, Entries: entries})
+	if err != nil {
+		return err
+	}
+	for _, failed := range out.Failed {
+		refused := &smithy.GenericAPIError{Code: aws.ToString(failed.Code), Message: aws.ToString(failed.Message)}
+		if !isStale(refused) {
+			return refused
+		}
+	}
+	return nil
 }
 
 // again addresses a dead letter to its queue. Its deduplication id is new, because

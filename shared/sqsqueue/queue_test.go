@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -27,6 +28,8 @@ type fakeSQS struct {
 	deleted []string // receipts
 	refuse  string   // the body that SendMessageBatch refuses
 	err     error    // of DeleteMessage and ChangeMessageVisibility
+
+	undeletable string // why DeleteMessageBatch refuses its entries
 }
 
 func (f *fakeSQS) SendMessage(_ context.Context, in *sqs.SendMessageInput, _ ...func(*sqs.Options)) (*sqs.SendMessageOutput, error) {
@@ -55,10 +58,15 @@ func (f *fakeSQS) SendMessageBatch(_ context.Context, in *sqs.SendMessageBatchIn
 }
 
 func (f *fakeSQS) DeleteMessageBatch(_ context.Context, in *sqs.DeleteMessageBatchInput, _ ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error) {
+	out := &sqs.DeleteMessageBatchOutput{}
 	for _, e := range in.Entries {
+		if f.undeletable != "" {
+			out.Failed = append(out.Failed, types.BatchResultErrorEntry{Id: e.Id, Code: &f.undeletable})
+			continue
+		}
 		f.deleted = append(f.deleted, *e.ReceiptHandle)
 	}
-	return &sqs.DeleteMessageBatchOutput{}, nil
+	return out, nil
 }
 
 func (f *fakeSQS) DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
@@ -187,6 +195,42 @@ func TestARedriveDeletesOnlyWhatWasSentAgain(t *testing.T) {
 		if got := *e.MessageAttributes["dedup"].StringValue; got != "dedup-"+body {
 			t.Errorf("the receiver would see dedup %q", got)
 		}
+	}
+}
+
+func TestARedriveTakesAStaleReceiptForADeletedLetter(t *testing.T) {
+	t.Parallel()
+	for code, ok := range map[string]bool{"ReceiptHandleIsInvalid": true, "InternalError": false} {
+		fake := &fakeSQS{undeletable: code, letters: []types.Message{{
+			Body: aws.String("{}"), MessageId: aws.String("m"), ReceiptHandle: aws.String("r"),
+			Attributes: map[string]string{"ApproximateReceiveCount": "6", "SentTimestamp": "1000"},
+		}}}
+		if n, err := newQueues(fake).Redrive(t.Context(), platform.Ticks); n != 1 || (err == nil) != ok {
+			t.Errorf("%s: redrove %d (%v)", code, n, err)
+		}
+	}
+}
+
+func TestALambdaEventIsReadAsAReceivedMessage(t *testing.T) {
+	t.Parallel()
+	event := events.SQSMessage{
+		MessageId: "m1", ReceiptHandle: "r1", Body: "{}",
+		Attributes: map[string]string{
+			"ApproximateReceiveCount": "2", "SentTimestamp": "1500", "MessageGroupId": "sha256-x", "MessageDeduplicationId": "d",
+		},
+		MessageAttributes: map[string]events.SQSMessageAttribute{"group": {StringValue: aws.String("a group"), DataType: "String"}},
+	}
+	got, err := sqsqueue.FromEvent(platform.Turns, event)
+	want := platform.Received{
+		Message: platform.Message{Queue: platform.Turns, Group: "a group", Dedup: "d", Body: []byte("{}")},
+		ID:      "m1", Receipt: "r1", Receives: 2, SentAt: time.UnixMilli(1500).UTC(),
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v, message (-want +got):\n%s", err, diff)
+	}
+	delete(event.Attributes, "SentTimestamp")
+	if _, err := sqsqueue.FromEvent(platform.Turns, event); err == nil {
+		t.Error("an event without a sending time was accepted")
 	}
 }
 

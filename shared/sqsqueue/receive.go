@@ -5,11 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
@@ -70,41 +68,11 @@ func (q *Queues) poll(ctx context.Context, queue, url string, max int, visibilit
 	}
 	messages := make([]platform.Received, len(out.Messages))
 	for i, m := range out.Messages {
-		if messages[i], err = decode(queue, m); err != nil {
+		if messages[i], err = fromMessage(queue, m); err != nil {
 			return nil, err
 		}
 	}
 	return messages, nil
-}
-
-func decode(queue string, m types.Message) (platform.Received, error) {
-	id := aws.ToString(m.MessageId)
-	receives, err := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
-	if err != nil {
-		return platform.Received{}, fmt.Errorf("reading the receive count of message %s: %w", id, err)
-	}
-	sent, err := strconv.ParseInt(m.Attributes[string(types.MessageSystemAttributeNameSentTimestamp)], 10, 64)
-	if err != nil {
-		return platform.Received{}, fmt.Errorf("reading the sending time of message %s: %w", id, err)
-	}
-	group := m.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]
-	if a, ok := m.MessageAttributes[groupAttribute]; ok {
-		group = aws.ToString(a.StringValue)
-	}
-	dedup := m.Attributes[string(types.MessageSystemAttributeNameMessageDeduplicationId)]
-	if a, ok := m.MessageAttributes[dedupAttribute]; ok {
-		dedup = aws.ToString(a.StringValue)
-	}
-	if dedup == noDedup {
-		dedup = ""
-	}
-	return platform.Received{
-		Message:  platform.Message{Queue: queue, Group: group, Dedup: dedup, Body: []byte(aws.ToString(m.Body))},
-		ID:       id,
-		Receipt:  aws.ToString(m.ReceiptHandle),
-		Receives: receives,
-		SentAt:   time.UnixMilli(sent).UTC(),
-	}, nil
 }
 
 // Acknowledge implements platform.Receiver. A receipt that SQS no longer knows
@@ -141,13 +109,14 @@ func (q *Queues) Extend(ctx context.Context, r platform.Received, visibility tim
 // own errors for that, SQS says so in the text of a general one: "Value … for
 // parameter ReceiptHandle is invalid. Reason: The receipt handle has expired."
 func isStale(err error) bool {
-	if _, ok := errors.AsType[*types.ReceiptHandleIsInvalid](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*types.MessageNotInflight](err); ok {
-		return true
-	}
 	refused, ok := errors.AsType[smithy.APIError](err)
-	return ok && strings.HasSuffix(refused.ErrorCode(), "InvalidParameterValue") &&
-		strings.Contains(refused.ErrorMessage(), "ReceiptHandle")
+	if !ok {
+		return false
+	}
+	switch code := refused.ErrorCode(); {
+	case strings.HasSuffix(code, "ReceiptHandleIsInvalid"), strings.HasSuffix(code, "MessageNotInflight"):
+		return true
+	default:
+		return strings.HasSuffix(code, "InvalidParameterValue") && strings.Contains(refused.ErrorMessage(), "ReceiptHandle")
+	}
 }
