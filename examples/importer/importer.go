@@ -157,7 +157,7 @@ func (j *job) run(ctx context.Context) error {
 			return err
 		}
 		if j.passes == 2 {
-			return problem(ErrSourceChanged, "%s changed while it was being imported", j.src.path)
+			return problem(ErrSourceChanged, "the file %s changed while it was being imported", j.src.path)
 		}
 		for i, w := range j.widened {
 			if w {

@@ -202,6 +202,26 @@ func TestAnImportStopsWithTheCauseOfItsContext(t *testing.T) {
 	equal(t, "tables left", tables(t, o.Database), []string(nil))
 }
 
+func TestAnImportStopsAlsoWhileItOnlyLooksForColumnsToWiden(t *testing.T) {
+	t.Parallel()
+	row := "1," + strings.Repeat("x", 500) + "\n"
+	o := options(t, write(t, "a,b\n"+strings.Repeat(row, 1500)+"007,y\n"+strings.Repeat(row, 20_000)))
+	cause := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reports := 0
+	o.Report = func(p importer.Progress) {
+		if p.Rows > 1600 {
+			reports++
+			cancel(cause)
+		}
+	}
+	if _, err := importer.Import(ctx, o); !errors.Is(err, cause) {
+		t.Errorf("Import = %v, want the cause", err)
+	}
+	equal(t, "reports", reports, 1)
+	equal(t, "tables left", tables(t, o.Database), []string(nil))
+}
+
 // generated writes rows rows of Generate to a file.
 func generated(t testing.TB, rows int) string {
 	t.Helper()

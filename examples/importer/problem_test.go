@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/errand-dev/errand/examples/importer"
 )
@@ -98,58 +97,6 @@ func TestAFileWithoutPermissionIsExplained(t *testing.T) {
 	}
 	_, err := importer.Import(t.Context(), o)
 	wantProblem(t, err, importer.ErrUnreadable, 0, "the file "+o.Source+" may not be read: its permissions forbid it")
-}
-
-func TestAFileThatChangesWhileItIsReadIsNotImported(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		change   func(path string) error
-		sentence string
-	}{
-		"removed": {os.Remove, "the file PATH was removed while it was being imported"},
-		"shorter": {func(p string) error { return os.Truncate(p, 200_000) }, "the file PATH changed while it was being imported"},
-		"longer": {func(p string) error {
-			f, err := os.OpenFile(p, os.O_APPEND|os.O_WRONLY, 0)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			_, err = f.WriteString("7,7\n")
-			return err
-		}, "the file PATH changed while it was being imported"},
-		"rewritten in place": {func(p string) error { return os.Chtimes(p, time.Time{}, time.Unix(1, 0)) },
-			"the file PATH changed while it was being imported"},
-		"replaced by another": {func(p string) error {
-			content, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			info, err := os.Stat(p)
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(p+".new", content, 0o600); err != nil {
-				return err
-			}
-			if err := os.Chtimes(p+".new", time.Time{}, info.ModTime()); err != nil {
-				return err
-			}
-			return os.Rename(p+".new", p)
-		}, "the file PATH changed while it was being imported"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := options(t, write(t, "a,b\n"+strings.Repeat("1,2\n", 100_000)))
-			o.SchemaReady = func(importer.Schema) {
-				if err := tc.change(o.Source); err != nil {
-					t.Error(err)
-				}
-			}
-			_, err := importer.Import(t.Context(), o)
-			wantProblem(t, err, importer.ErrSourceChanged, 0, strings.ReplaceAll(tc.sentence, "PATH", o.Source))
-			equal(t, "tables left", tables(t, o.Database), []string(nil))
-		})
-	}
 }
 
 func TestABadDatabaseOrTableIsExplained(t *testing.T) {
