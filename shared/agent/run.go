@@ -24,12 +24,14 @@ type Run struct {
 	Agent string
 	// Attempt counts executions, from 1: more than one after a crash or a hand-on.
 	Attempt int64
-	input   json.RawMessage
+	// StartedAt is when the run was first executed; it stays over attempts.
+	StartedAt time.Time
+	input     json.RawMessage
 }
 
 // NewRun returns the view of a run that its task gets. Called by the executor.
 func NewRun(r subagent.Run, input json.RawMessage, b Backend) *Run {
-	return &Run{Work: Work{r.Owner, r.ID, b}, Agent: r.Agent, Attempt: r.Exec.Epoch, input: input}
+	return &Run{Work: Work{r.Owner, r.ID, b}, Agent: r.Agent, Attempt: r.Exec.Epoch, StartedAt: r.StartedAt.Time(), input: input}
 }
 
 // Input decodes the run's input into v. Unknown fields are refused.
