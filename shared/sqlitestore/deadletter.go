@@ -75,10 +75,10 @@ func (s *Store) Redrive(ctx context.Context, queue string) (sentAgain int, err e
 			moved, err = t.redrive(q, letters)
 			return err
 		})
-		sentAgain += moved
 		if err != nil {
 			return sentAgain, fmt.Errorf("redriving %s: %w", queue, err)
 		}
+		sentAgain += moved
 	}
 }
 

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -106,12 +107,11 @@ func (t *tx) Delete(ctx context.Context, key platform.Key, version int64) error 
 	if err != nil {
 		return fmt.Errorf("deleting item %q %q: %w", key.Partition, key.Sort, err)
 	}
-	if err := t.wrote(ctx, key, changed); err != nil {
-		if conflict := err.(*platform.ConflictError); conflict.Stored.Exists() {
-			return err
-		}
+	err = t.wrote(ctx, key, changed)
+	if conflict, ok := errors.AsType[*platform.ConflictError](err); ok && !conflict.Stored.Exists() {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // wrote notes a change of key, or finds out why there was none.

@@ -105,7 +105,11 @@ func TestAnOutdatedReceiptDoesNothing(t *testing.T) {
 		}
 		acknowledge(t, s, old)
 		wantQuiet(t, s, platform.Turns)
-		acknowledge(t, s, current)
+		again := receive(t, s, platform.Turns, time.Minute)
+		if again.ID != current.ID {
+			t.Error("got another message")
+		}
+		acknowledge(t, s, again)
 		time.Sleep(time.Hour)
 		wantQuiet(t, s, platform.Turns)
 	})

@@ -50,8 +50,11 @@ func (s *Store) Receive(ctx context.Context, queue string, limit int, visibility
 		}
 		hands, dead, wait := q.take(max(limit, 1), max(visibility, 0))
 		if len(dead) > 0 {
-			if err := s.bury(ctx, dead); err != nil && len(hands) == 0 {
+			switch err := s.bury(ctx, dead); {
+			case err != nil && len(hands) == 0:
 				return nil, err
+			case err != nil:
+				s.log.ErrorContext(ctx, "dead letters stay in their queue", "queue", queue, "error", err)
 			}
 		}
 		if len(hands) > 0 {

@@ -154,6 +154,23 @@ func TestAFullDiskFailsAWriteAsAWhole(t *testing.T) {
 	wantVersion(t, s, other, 1)
 }
 
+func TestAnErrorOfSQLiteUndoesTheWholeCall(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	if err := s.Script("ALTER TABLE blobs RENAME TO hidden"); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Atomically(t.Context(), func(s platform.Store) error {
+		put(t, s, platform.Item{Key: key, Version: 1, Body: row})
+		return s.PutBlob(t.Context(), "name", row)
+	})
+	if err == nil {
+		t.Error("a write to a missing table succeeded")
+	}
+	wantVersion(t, s, key, 0)
+	put(t, s, platform.Item{Key: key, Version: 1, Body: row})
+}
+
 func TestAnErrorOfTheDiskReachesEveryoneInTheGroup(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
