@@ -1,0 +1,217 @@
+// Package serve wires the whole of Errand in one process over one data folder:
+// ingress, executor and reconcile, with workers in place of Lambda's event source
+// mappings. `errand serve`, the demo, the tests and the benchmarks start the same Stack.
+package serve
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/control"
+	"github.com/errand-dev/errand/shared/delivery"
+	"github.com/errand-dev/errand/shared/dispatch"
+	"github.com/errand-dev/errand/shared/executor"
+	"github.com/errand-dev/errand/shared/ingress"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/reconcile"
+	"github.com/errand-dev/errand/shared/sqlitestore"
+	"github.com/errand-dev/errand/shared/subagent"
+	"github.com/errand-dev/errand/shared/worker"
+)
+
+// Options of a Stack; zero values mean the defaults given.
+type Options struct {
+	// Dir is the data folder. It belongs to one process at a time.
+	Dir    string
+	Agents *agent.Registry
+	// Lease is how long a lease or claim is valid without renewal: 60 s.
+	Lease time.Duration
+	// Cadence of the reconcile ticks: 5, 15, 30, 120 s.
+	Cadence subagent.Cadence
+	// MaxConcurrentRuns is the cap of live runs per conversation: 64, at most 256.
+	MaxConcurrentRuns int
+	// Workers is how many runs are executed at a time: 1024. Waiting costs little.
+	Workers int
+	// Now is the clock, time.Now if nil.
+	Now func() time.Time
+	// Show is given progress as it is reported; it must not block.
+	Show func(subagent.Owner, ledger.Event)
+	Log  *slog.Logger
+}
+
+// Stack is everything of one process.
+type Stack struct {
+	Ledger     *ledger.Ledger
+	Service    *ingress.Service
+	Executor   *executor.Executor
+	Reconciler *reconcile.Reconciler
+	store      *sqlitestore.Store
+	log        *slog.Logger
+	workers    int
+	now        func() time.Time
+}
+
+// Open opens the data folder and wires the stack. What a process left behind that was
+// killed is taken over at once: this process holds the folder's lock, so that one is dead.
+func Open(ctx context.Context, o Options) (*Stack, error) {
+	o.Lease = cmp.Or(o.Lease, subagent.DefaultTerms.Lease)
+	o.MaxConcurrentRuns = cmp.Or(o.MaxConcurrentRuns, subagent.DefaultCap)
+	o.Workers = cmp.Or(o.Workers, 1024)
+	if o.Cadence == nil {
+		o.Cadence = subagent.DefaultCadence
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	store, err := sqlitestore.Open(ctx, o.Dir, sqlitestore.Options{Now: o.Now, Logger: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	return wire(store, o), nil
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.Lease < 100*time.Millisecond:
+		return fmt.Errorf("a lease of %v is too short; at least 100ms", o.Lease)
+	case o.MaxConcurrentRuns < 1 || o.MaxConcurrentRuns > subagent.MaxOpen:
+		return fmt.Errorf("the cap of concurrent runs is %d; it must lie between 1 and %d", o.MaxConcurrentRuns, subagent.MaxOpen)
+	case o.Workers < 1:
+		return errors.New("there must be at least one worker")
+	}
+	return o.Cadence.Validate()
+}
+
+func wire(store *sqlitestore.Store, o Options) *Stack {
+	// One process, one clock: there is no skew, and every other holder is dead.
+	terms := subagent.DefaultTerms.WithLease(o.Lease)
+	terms.Skew, terms.Process = 0, Nonce()[:8]
+	l := ledger.New(store, terms, o.Now, Nonce)
+	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
+	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: o.Cadence, Cap: o.MaxConcurrentRuns, Log: o.Log}
+	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
+	exec := executor.New(executor.Config{
+		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Log: o.Log,
+		ProgressEvery: time.Second, Show: o.Show,
+	})
+	ctl.Changed = exec.Changed
+	return &Stack{
+		Ledger:     l,
+		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Log: o.Log},
+		Executor:   exec,
+		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: o.Cadence, Log: o.Log, Changed: exec.Changed},
+		store:      store, log: o.Log, workers: o.Workers, now: o.Now,
+	}
+}
+
+// Nonce returns a fresh random text of 100 bits.
+func Nonce() string { return strings.ToLower(rand.Text()[:20]) }
+
+// turnWorkers and tickWorkers bound how many conversations and ticks are worked on at
+// a time.
+const (
+	turnWorkers = 256
+	tickWorkers = 16
+	visibility  = 30 * time.Second
+)
+
+// Run works off the queues until ctx ends. It then gives what is under execution a
+// moment to stop and be handed on, and returns.
+func (s *Stack) Run(ctx context.Context) {
+	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
+	var pools sync.WaitGroup
+	for _, p := range []*worker.Pool{
+		{Queue: platform.Turns, Size: turnWorkers, Handle: s.turn},
+		{Queue: platform.Runs, Size: s.workers, Handle: s.run},
+		{Queue: platform.Ticks, Size: tickWorkers, Handle: s.tick},
+	} {
+		p.Receiver, p.Visibility, p.RetryAfter, p.Log = s.store, visibility, retryAfter, s.log
+		pools.Go(func() { p.Run(ctx, work) })
+	}
+	pools.Go(func() { s.keepHouse(ctx) })
+	<-ctx.Done()
+	stop(agent.ErrHandOn)
+	pools.Wait()
+}
+
+func (s *Stack) turn(ctx context.Context, r platform.Received) error {
+	w, err := ledger.ParseWake(platform.Turns, r.Body)
+	if err != nil {
+		return err
+	}
+	return s.Executor.Turn(ctx, w, r.Receives)
+}
+
+func (s *Stack) run(ctx context.Context, r platform.Received) error {
+	w, err := ledger.ParseWake(platform.Runs, r.Body)
+	if err != nil {
+		return err
+	}
+	return s.Executor.Run(ctx, w)
+}
+
+func (s *Stack) tick(ctx context.Context, r platform.Received) error {
+	w, err := ledger.ParseWake(platform.Ticks, r.Body)
+	if err != nil {
+		return err
+	}
+	return s.Reconciler.Tick(ctx, w)
+}
+
+// retryAfter is how long a message whose handling failed stays hidden.
+func retryAfter(err error, receives int) time.Duration {
+	var again *executor.RetryError
+	if errors.As(err, &again) {
+		return again.After
+	}
+	return subagent.Backoff(receives) / 5
+}
+
+const (
+	houseEvery = time.Minute
+	sweepBatch = 500
+)
+
+// keepHouse deletes expired rows and gives ticks that failed for good another life:
+// while runs are outstanding their backbone must not end.
+func (s *Stack) keepHouse(ctx context.Context) {
+	ticker := time.NewTicker(houseEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if _, err := s.store.Sweep(ctx, s.now(), sweepBatch); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "sweeping failed", "error", err)
+		}
+		if n, err := s.store.Redrive(ctx, platform.Ticks); err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "redriving ticks failed", "error", err)
+		} else if n > 0 {
+			s.log.WarnContext(ctx, "dead ticks sent again", "count", n)
+		}
+	}
+}
+
+// Receiver gives tests and operators the queues themselves.
+func (s *Stack) Receiver() platform.Receiver { return s.store }
+
+// Close closes the data folder. Run must have returned.
+func (s *Stack) Close() error { return s.store.Close() }
