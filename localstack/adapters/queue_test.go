@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -66,7 +67,9 @@ func poison(t *testing.T, queues *sqsqueue.Queues) {
 
 func receive(t *testing.T, queues *sqsqueue.Queues) platform.Received {
 	t.Helper()
-	got, err := queues.Receive(t.Context(), platform.Turns, 1, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	got, err := queues.Receive(ctx, platform.Turns, 1, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
