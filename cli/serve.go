@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ingress"
+	"github.com/errand-dev/errand/shared/lab"
+	"github.com/errand-dev/errand/shared/serve"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+type serveFlags struct {
+	listen, data, tokens string
+	lab, verbose         bool
+	lease                time.Duration
+	cadence              []time.Duration
+	maxRuns, workers     int
+}
+
+func newServe(version string) *cobra.Command {
+	f := serveFlags{}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the whole stack in one process over one data folder",
+		Long: `Runs ingress, executor and reconcile in one process over one SQLite file. No Docker,
+no account, no keys. Kill it whenever you like: what was accepted goes on when it
+starts again on the same folder.`,
+		Example: `  errand serve --lab
+  curl -d '{"message":"dispatch lab-sleep {\"ms\":2000}"}' -H 'Content-Type: application/json' \
+    http://127.0.0.1:8080/v1/conversations/c1/turns
+  curl http://127.0.0.1:8080/v1/conversations/c1/messages`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runServe(cmd.Context(), f, version, cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the HTTP API; anything but loopback needs --tokens")
+	flags.StringVar(&f.data, "data", ".errand", "data folder, made if it does not exist; one process at a time")
+	flags.StringVar(&f.tokens, "tokens", "", "file of bearer tokens, one 'TOKEN TENANT' a line; without it everything is tenant \"default\"")
+	flags.BoolVar(&f.lab, "lab", false, "register the lab agents (lab-sleep, lab-steps, ...) and the chat \"lab\"")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log at debug level")
+	flags.DurationVar(&f.lease, "lease", subagent.DefaultTerms.Lease, "how long an execution lease or delivery claim is valid without renewal")
+	flags.DurationSliceVar(&f.cadence, "cadence", subagent.DefaultCadence, "pauses between reconcile ticks; the last one repeats")
+	flags.IntVar(&f.maxRuns, "max-concurrent-runs", subagent.DefaultCap, fmt.Sprintf("live background runs per conversation, at most %d", subagent.MaxOpen))
+	flags.IntVar(&f.workers, "workers", 1024, "runs executed at a time in this process")
+	return cmd
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no arguments, got %q; see '%s --help'", cmd.CommandPath(), args[0], cmd.CommandPath())}
+	}
+	return nil
+}
+
+func runServe(ctx context.Context, f serveFlags, version string, errOut io.Writer) error {
+	level := slog.LevelInfo
+	if f.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	authenticate, err := authentication(f)
+	if err != nil {
+		return usageError{err}
+	}
+	agents := agent.NewRegistry()
+	if f.lab {
+		if err := lab.Register(agents); err != nil {
+			return err
+		}
+	}
+	if err := registerAgents(agents); err != nil {
+		return err
+	}
+	hub := ingress.NewHub()
+	stack, err := serve.Open(ctx, serve.Options{
+		Dir: f.data, Agents: agents, Lease: f.lease, Cadence: f.cadence,
+		MaxConcurrentRuns: f.maxRuns, Workers: f.workers, Show: hub.Publish, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := stack.Close(); err != nil {
+			log.Error("closing the data folder failed", "error", err)
+		}
+	}()
+	handler := ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate, Hub: hub, Version: version, Log: log})
+	return listen(ctx, f.listen, handler, stack, log)
+}
+
+// listen serves the API and works off the queues until ctx ends.
+func listen(ctx context.Context, address string, handler http.Handler, stack *serve.Stack, log *slog.Logger) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w; choose another address with --listen", address, err)
+	}
+	// A long poll may last 25 s; bodies are small. Slow clients must not hold connections.
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	log.Info("errand is serving", "address", "http://"+listener.Addr().String())
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	worked := make(chan struct{})
+	go func() { defer close(worked); stack.Run(working) }()
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	const patience = 5 * time.Second
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer done()
+	if shutdown := server.Shutdown(closing); shutdown != nil {
+		server.Close()
+	}
+	stop()
+	<-worked
+	log.Info("errand has stopped")
+	return err
+}
+
+// authentication returns how a request's tenant is found.
+func authentication(f serveFlags) (func(*http.Request) (string, error), error) {
+	if f.tokens == "" {
+		if !loopback(f.listen) {
+			return nil, fmt.Errorf("refusing to listen on %s without tokens: everybody who reaches it could use it; give --tokens FILE or listen on 127.0.0.1", f.listen)
+		}
+		return func(*http.Request) (string, error) { return "default", nil }, nil
+	}
+	tokens, err := readTokens(f.tokens)
+	if err != nil {
+		return nil, err
+	}
+	return ingress.BearerTokens(tokens), nil
+}
+
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// readTokens reads a file of 'TOKEN TENANT' lines; '#' begins a comment.
+func readTokens(name string) (map[string]string, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the tokens: %w", err)
+	}
+	defer file.Close()
+	tokens := map[string]string{}
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		const shortest = 16
+		switch {
+		case len(fields) != 2:
+			return nil, fmt.Errorf("%s line %d: want 'TOKEN TENANT'", name, n)
+		case len(fields[0]) < shortest:
+			return nil, fmt.Errorf("%s line %d: the token has fewer than %d characters", name, n, shortest)
+		case tokens[fields[0]] != "":
+			return nil, fmt.Errorf("%s line %d: this token is there already", name, n)
+		}
+		if err := subagent.CheckID(fields[1]); err != nil {
+			return nil, fmt.Errorf("%s line %d: tenant %q: %w", name, n, fields[1], err)
+		}
+		tokens[fields[0]] = fields[1]
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("reading the tokens: %w", err)
+	}
+	if len(tokens) == 0 {
+		return nil, errors.New(name + " has no tokens; give one 'TOKEN TENANT' a line")
+	}
+	return tokens, nil
+}
