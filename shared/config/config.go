@@ -1,0 +1,148 @@
+// Package config names the environment variables of the three Lambdas and reads them
+// into one typed value per function. The template sets what is named here, so neither
+// side can misspell the other's variable.
+//
+// Reading reports every missing or invalid variable at once.
+package config
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// The variables. Required by every function:
+const (
+	Table    = "ERRAND_TABLE"
+	TurnsURL = "ERRAND_TURNS_URL"
+	RunsURL  = "ERRAND_RUNS_URL"
+	TicksURL = "ERRAND_TICKS_URL"
+	Bucket   = "ERRAND_BUCKET"
+)
+
+// Required by reconcile alone: the address of the dead ticks that it drains.
+const DeadTicksURL = "ERRAND_DEAD_TICKS_URL"
+
+// The schedules of long ticks: all of them, or none. Without them a long tick is a
+// delayed message. ScheduleTarget is the ARN of the reconcile function; that function
+// itself leaves it out, since a template cannot name a function in its own environment.
+const (
+	ScheduleGroup  = "ERRAND_SCHEDULE_GROUP"
+	ScheduleRole   = "ERRAND_SCHEDULE_ROLE_ARN"
+	ScheduleDead   = "ERRAND_SCHEDULE_DEAD_LETTER_ARN"
+	ScheduleTarget = "ERRAND_SCHEDULE_TARGET_ARN"
+)
+
+// Optional, with their defaults.
+const (
+	// Cadence is a comma-separated list of pauses: 5s,15s,30s,2m.
+	Cadence = "ERRAND_CADENCE"
+	// Lease is the validity of a lease or claim: 1m.
+	Lease = "ERRAND_LEASE"
+	// MaxRuns is the cap of live runs per conversation: 64.
+	MaxRuns = "ERRAND_MAX_CONCURRENT_RUNS"
+	// BlobPrefix begins the name of every object in the bucket: blobs/.
+	BlobPrefix = "ERRAND_BLOB_PREFIX"
+	// LogLevel is debug, info, warn or error: info.
+	LogLevel = "ERRAND_LOG_LEVEL"
+	// Lab registers the lab agents: false.
+	Lab = "ERRAND_LAB"
+	// MaxWait bounds how long a request may wait for an event: 25s. Ingress alone.
+	MaxWait = "ERRAND_MAX_WAIT"
+	// StopBefore is how long before its time-out an invocation hands its work on: 30s,
+	// and never more than a quarter of the time-out. Executor alone.
+	StopBefore = "ERRAND_STOP_BEFORE"
+	// Concurrency is how many records of a batch are worked on at a time: 10.
+	// Executor and reconcile.
+	Concurrency = "ERRAND_CONCURRENCY"
+)
+
+// The limits of AWS that bound a value here.
+const (
+	// longestWait leaves the HTTP API, which gives up after 30 s, time for the answer.
+	longestWait = 25 * time.Second
+	// longestDelay is SQS's; a longer tick needs a schedule.
+	longestDelay = 15 * time.Minute
+)
+
+// Deployment is what the functions have in common.
+type Deployment struct {
+	Table              string
+	TurnsURL, RunsURL  string
+	TicksURL           string
+	Bucket, BlobPrefix string
+	// Schedules is zero where long ticks are delayed messages.
+	Schedules Schedules
+	Cadence   subagent.Cadence
+	Lease     time.Duration
+	MaxRuns   int
+	Lab       bool
+	LogLevel  slog.Level
+}
+
+// Schedules says where the one-time schedules of long ticks live, and what they invoke.
+type Schedules struct{ Group, RoleARN, DeadLetterARN, TargetARN string }
+
+// Ingress configures the function behind the HTTP API.
+type Ingress struct {
+	Deployment
+	MaxWait time.Duration
+}
+
+// Executor configures the function behind turns and runs.
+type Executor struct {
+	Deployment
+	StopBefore  time.Duration
+	Concurrency int
+}
+
+// Reconcile configures the function behind ticks and schedules.
+type Reconcile struct {
+	Deployment
+	DeadTicksURL string
+	Concurrency  int
+}
+
+// IngressFromEnv reads the configuration of ingress.
+func IngressFromEnv(getenv func(string) string) (Ingress, error) {
+	r := reader{getenv: getenv}
+	c := Ingress{Deployment: r.deployment(), MaxWait: r.duration(MaxWait, longestWait, 0, longestWait)}
+	return c, r.err()
+}
+
+// ExecutorFromEnv reads the configuration of executor.
+func ExecutorFromEnv(getenv func(string) string) (Executor, error) {
+	r := reader{getenv: getenv}
+	c := Executor{
+		Deployment:  r.deployment(),
+		StopBefore:  r.duration(StopBefore, 30*time.Second, time.Second, 5*time.Minute),
+		Concurrency: r.number(Concurrency, 10, 1, 1000),
+	}
+	return c, r.err()
+}
+
+// ReconcileFromEnv reads the configuration of reconcile. Its schedules invoke itself.
+func ReconcileFromEnv(getenv func(string) string) (Reconcile, error) {
+	r := reader{getenv: getenv, isTarget: true}
+	c := Reconcile{
+		Deployment:   r.deployment(),
+		DeadTicksURL: r.url(DeadTicksURL),
+		Concurrency:  r.number(Concurrency, 10, 1, 1000),
+	}
+	return c, r.err()
+}
+
+func (r *reader) deployment() Deployment {
+	d := Deployment{
+		Table: r.text(Table), TurnsURL: r.url(TurnsURL), RunsURL: r.url(RunsURL), TicksURL: r.url(TicksURL),
+		Bucket: r.text(Bucket), BlobPrefix: r.optional(BlobPrefix, "blobs/"),
+		Cadence:  r.cadence(),
+		Lease:    r.duration(Lease, subagent.DefaultTerms.Lease, time.Second, time.Hour),
+		MaxRuns:  r.number(MaxRuns, subagent.DefaultCap, 1, subagent.MaxOpen),
+		Lab:      r.boolean(Lab),
+		LogLevel: r.level(),
+	}
+	d.Schedules = r.schedules(d.Cadence)
+	return d
+}
