@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strconv"
 	"sync"
 	"testing"
-
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 
 	"github.com/errand-dev/errand/localstack/endpoint"
 	"github.com/errand-dev/errand/shared/awsclient"
@@ -38,9 +35,7 @@ func raceRounds(t *testing.T) int {
 
 func TestOfSixtyFourConcurrentPutsOfAVersionExactlyOneWins(t *testing.T) {
 	t.Parallel()
-	// A connection for each racer: the default keeps ten, and opens the others anew each round.
-	client := awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) { tr.MaxIdleConnsPerHost = racers })
-	store := newItems(t, endpoint.Clients(t, awsclient.Config{HTTPClient: client}))
+	store := newItems(t, endpoint.Clients(t, awsclient.Config{}))
 	key := platform.Key{Partition: "race", Sort: "row"}
 	for version := int64(1); version <= int64(raceRounds(t)); version++ {
 		winners := raceOnce(t, store, key, version)

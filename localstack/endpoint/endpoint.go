@@ -22,8 +22,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-
-	"github.com/errand-dev/errand/shared/awsclient"
 )
 
 // Variable names the environment variable with the base URL of the endpoint.
@@ -72,17 +70,6 @@ func URL(tb testing.TB) string {
 	}
 	tb.Skip(why)
 	return ""
-}
-
-// Clients returns SDK clients for the endpoint; cfg.Endpoint is filled in.
-func Clients(tb testing.TB, cfg awsclient.Config) *awsclient.Clients {
-	tb.Helper()
-	cfg.Endpoint = URL(tb)
-	clients, err := awsclient.New(tb.Context(), cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return clients
 }
 
 // Name returns a name for a table, queue or bucket that no other test uses: an
