@@ -86,18 +86,18 @@ func inInbox(ctx context.Context, l *ledger.Ledger, run subagent.Run, id string)
 
 // Forward passes a message that the run did not read before it ended to its nearest
 // living ancestor, at last to the conversation.
-func (c *Courier) Forward(ctx context.Context, run subagent.Run, m ledger.InboxMessage) error {
+func (c *Courier) Forward(ctx context.Context, l *ledger.Ledger, run subagent.Run, m ledger.InboxMessage) error {
 	for id := run.Parent; id != ""; {
-		parent, err := c.Ledger.Run(ctx, run.Owner, id)
+		parent, err := l.Run(ctx, run.Owner, id)
 		if err != nil {
 			return err
 		}
-		if put, err := PutInbox(ctx, c.Ledger, parent, m); put || err != nil {
+		if put, err := PutInbox(ctx, l, parent, m); put || err != nil {
 			return err
 		}
 		id = parent.Parent
 	}
-	child, err := c.Ledger.Run(ctx, run.Owner, m.From)
+	child, err := l.Run(ctx, run.Owner, m.From)
 	if err != nil {
 		return err
 	}
@@ -107,5 +107,5 @@ func (c *Courier) Forward(ctx context.Context, run subagent.Run, m ledger.InboxM
 		slot = subagent.GiveUp
 	}
 	p := Parcel{Run: child, Slot: slot}
-	return c.tellConversation(ctx, c.Ledger, &p)
+	return c.tellConversation(ctx, l, &p)
 }

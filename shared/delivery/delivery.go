@@ -46,48 +46,64 @@ type Parcel struct {
 // any number of times, by anyone: a slot that is closed, superseded or not due is left
 // alone.
 func (c *Courier) Deliver(ctx context.Context, p Parcel) error {
-	switch {
-	case p.Run.Delivery(p.Slot).State != subagent.Open, p.Slot == subagent.Finish && !p.Run.Status.Hard(),
-		p.Slot == subagent.GiveUp && p.Run.Status != subagent.Interrupted:
-		return c.emit(ctx, c.Ledger, p)
-	case p.Run.Awaited:
-		return c.inject(ctx, p, c.wakeParent)
-	case p.Run.Notice.Handler != "":
-		return c.sendToHandler(ctx, p)
+	if p.due() && p.hooked() {
+		c.hook(ctx, p)
 	}
-	c.hook(ctx, p)
-	switch {
-	case !p.Run.Notice.Message:
-		return c.inject(ctx, p, nil)
-	case p.Run.Parent != "":
-		return c.inject(ctx, p, c.tellAncestor)
-	}
-	return c.inject(ctx, p, c.tellConversation)
+	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error { return c.DeliverIn(ctx, l, p) })
 }
+
+// DeliverIn is Deliver on a view of the ledger, so that it becomes durable together
+// with what led to it. It does not call the metering hook.
+func (c *Courier) DeliverIn(ctx context.Context, l *ledger.Ledger, p Parcel) error {
+	p.Events = append([]ledger.Event{}, p.Events...)
+	switch {
+	case !p.due():
+		return c.emit(ctx, l, p)
+	case p.Run.Awaited:
+		return c.inject(ctx, l, p, c.wakeParent)
+	case p.Run.Notice.Handler != "":
+		return c.sendToHandler(ctx, l, p)
+	case !p.Run.Notice.Message:
+		return c.inject(ctx, l, p, nil)
+	case p.Run.Parent != "":
+		return c.inject(ctx, l, p, c.tellAncestor)
+	}
+	return c.inject(ctx, l, p, c.tellConversation)
+}
+
+// due reports whether the row, as it was read, owes this delivery.
+func (p Parcel) due() bool {
+	if p.Run.Delivery(p.Slot).State != subagent.Open {
+		return false
+	}
+	if p.Slot == subagent.GiveUp {
+		return p.Run.Status == subagent.Interrupted
+	}
+	return p.Run.Status.Hard()
+}
+
+// hooked reports whether the metering hook is called here, and not with the handler.
+func (p Parcel) hooked() bool { return !p.Run.Awaited && p.Run.Notice.Handler == "" }
 
 // inject makes the message durable, marks the slot and closes the reservation, in
 // this order: each step may be the last that happens.
-func (c *Courier) inject(ctx context.Context, p Parcel, tell func(context.Context, *ledger.Ledger, *Parcel) error) error {
-	given := p.Events
-	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
-		p.Events = given
-		if tell != nil {
-			if err := tell(ctx, l, &p); err != nil {
-				return err
-			}
-		}
-		told := p.Run.Status
-		run, outcome, err := l.UpdateRun(ctx, p.Run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.MarkInjected(p.Slot, told, l.Now())
-		})
-		if err != nil {
+func (c *Courier) inject(ctx context.Context, l *ledger.Ledger, p Parcel, tell func(context.Context, *ledger.Ledger, *Parcel) error) error {
+	if tell != nil {
+		if err := tell(ctx, l, &p); err != nil {
 			return err
 		}
-		if outcome == subagent.Apply {
-			p.Events = append(p.Events, l.NewEvent("delivery.delivered", run.ID, "", SlotEvent{Slot: p.Slot, Status: told}))
-		}
-		return c.close(ctx, l, p, run)
+	}
+	told := p.Run.Status
+	run, outcome, err := l.UpdateRun(ctx, p.Run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.MarkInjected(p.Slot, told, l.Now())
 	})
+	if err != nil {
+		return err
+	}
+	if outcome == subagent.Apply {
+		p.Events = append(p.Events, l.NewEvent("delivery.delivered", run.ID, "", SlotEvent{Slot: p.Slot, Status: told}))
+	}
+	return c.close(ctx, l, p, run)
 }
 
 // close removes the reservation of a run whose finish slot is closed, and appends the
@@ -200,21 +216,17 @@ func (c *Courier) wakeParent(ctx context.Context, l *ledger.Ledger, p *Parcel) e
 
 // sendToHandler sends a turn in which the handler is called. Each claim makes another
 // turn id, so that a failed attempt does not stand in the way of the next.
-func (c *Courier) sendToHandler(ctx context.Context, p Parcel) error {
-	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
-		id := fmt.Sprintf("handle:%s:%s:%d", shorten(p.Run.ID), p.Slot, p.Run.Claim.N)
-		turn, err := c.newTurn(ctx, l, p.Run, id, "")
-		if err != nil {
-			return err
-		}
-		turn.Kind, turn.Mode, turn.Slot, turn.Told = kindOf(p.Slot), subagent.Handle, p.Slot, p.Run.Status
-		q := p
-		q.Events = append([]ledger.Event{}, p.Events...)
-		if err := c.accept(ctx, l, turn, p.Attempt, &q); err != nil {
-			return err
-		}
-		return c.emit(ctx, l, q)
-	})
+func (c *Courier) sendToHandler(ctx context.Context, l *ledger.Ledger, p Parcel) error {
+	id := fmt.Sprintf("handle:%s:%s:%d", shorten(p.Run.ID), p.Slot, p.Run.Claim.N)
+	turn, err := c.newTurn(ctx, l, p.Run, id, "")
+	if err != nil {
+		return err
+	}
+	turn.Kind, turn.Mode, turn.Slot, turn.Told = kindOf(p.Slot), subagent.Handle, p.Slot, p.Run.Status
+	if err := c.accept(ctx, l, turn, p.Attempt, &p); err != nil {
+		return err
+	}
+	return c.emit(ctx, l, p)
 }
 
 // shorten keeps an id that has a prefix before it within the limit of ids.

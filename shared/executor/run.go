@@ -140,29 +140,52 @@ func (x *execution) fail(ctx context.Context, err error) error {
 
 // finish writes the end and sends it on its way: the fast path.
 func (x *execution) finish(ctx context.Context, result subagent.Result) error {
+	if x.Agents.OnFinish != nil {
+		// The hook is user code: it cannot run while a transaction is open.
+		row, err := x.writeEnd(ctx, x.Ledger, result)
+		if err != nil {
+			return err
+		}
+		return x.Courier.Deliver(ctx, x.parcel(row))
+	}
+	return x.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		row, err := x.writeEnd(ctx, l, result)
+		if err != nil {
+			return err
+		}
+		return x.Courier.DeliverIn(ctx, l, x.parcel(row))
+	})
+}
+
+func (x *execution) parcel(row subagent.Run) delivery.Parcel {
+	return delivery.Parcel{Run: row, Slot: subagent.Finish, Backbone: x.wake.BackboneHint(), Events: x.notes()}
+}
+
+// writeEnd writes the end, after it has handed on what the task left unread.
+func (x *execution) writeEnd(ctx context.Context, l *ledger.Ledger, result subagent.Result) (subagent.Run, error) {
 	for {
 		read, progress := x.state()
-		row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		row, outcome, err := l.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 			if progress != nil {
 				r.Progress, r.LastSignal = *progress, max(r.LastSignal, progress.At)
 			}
-			return r.End(x.epoch, result, read, x.Ledger.Now())
+			return r.End(x.epoch, result, read, l.Now())
 		})
 		switch {
 		case err != nil:
-			return err
+			return row, err
 		case outcome == subagent.Unread:
-			if err := x.forward(ctx, row); err != nil {
-				return err
+			if err := x.forward(ctx, l, row); err != nil {
+				return row, err
 			}
 			continue
 		case outcome == subagent.Apply:
-			x.note(x.Ledger.NewEvent("run.ended", row.ID, "", ended{Status: row.Status, Reason: row.Reason}))
+			x.note(l.NewEvent("run.ended", row.ID, "", ended{Status: row.Status, Reason: row.Reason}))
 			x.Log.InfoContext(ctx, "run ended", "run_id", row.ID, "status", row.Status, "attempt", x.epoch, "output_bytes", row.Output.Size)
 		case outcome != subagent.Mine:
 			x.Log.WarnContext(ctx, "end refused, result dropped", "run_id", row.ID, "outcome", outcome.String())
 		}
-		return x.Courier.Deliver(ctx, delivery.Parcel{Run: row, Slot: subagent.Finish, Backbone: x.wake.BackboneHint(), Events: x.notes()})
+		return row, nil
 	}
 }
 
@@ -208,9 +231,9 @@ func (x *execution) suspend(ctx context.Context, waitsFor string) error {
 
 // forward hands messages that the task did not read before it ended to whoever is
 // next above it, and counts them as read. A follow-up has nobody else to go to.
-func (x *execution) forward(ctx context.Context, row subagent.Run) error {
+func (x *execution) forward(ctx context.Context, l *ledger.Ledger, row subagent.Run) error {
 	read, _ := x.state()
-	messages, err := x.Ledger.Inbox(ctx, row.Owner, row.ID, read, row.Inbox)
+	messages, err := l.Inbox(ctx, row.Owner, row.ID, read, row.Inbox)
 	if err != nil {
 		return err
 	}
@@ -219,7 +242,7 @@ func (x *execution) forward(ctx context.Context, row subagent.Run) error {
 			x.note(x.Ledger.NewEvent("run.followup_unread", row.ID, "", inboxNote{m.ID}))
 			continue
 		}
-		if err := x.Courier.Forward(ctx, row, m); err != nil {
+		if err := x.Courier.Forward(ctx, l, row, m); err != nil {
 			return err
 		}
 	}
