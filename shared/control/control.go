@@ -98,29 +98,23 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// cancelDescendants cancels whatever the run has dispatched. A child whose row comes
-// only later sees its parent's end before its first step (executor).
+// cancelDescendants cancels whatever stands below the run, top down. One whose row
+// comes only later sees the cancel before its first step (executor).
 func (c *Control) cancelDescendants(ctx context.Context, run subagent.Run) error {
 	family, err := c.outstanding(ctx, run.Owner)
 	if err != nil {
 		return err
 	}
-	for parents := []string{run.ID}; len(parents) > 0; {
-		var next []string
-		for _, child := range family {
-			if !slices.Contains(parents, child.Parent) {
-				continue
-			}
-			next = append(next, child.ID)
-			ended, err := c.cancelOne(ctx, child, "its parent was cancelled")
-			if err != nil {
-				return err
-			}
-			if err := c.Courier.Deliver(ctx, delivery.Parcel{Run: ended, Slot: subagent.Finish}); err != nil {
-				return err
-			}
+	family = slices.DeleteFunc(family, func(r subagent.Run) bool { return !slices.Contains(r.Lineage(), run.ID) })
+	slices.SortStableFunc(family, func(a, b subagent.Run) int { return len(a.Ancestors) - len(b.Ancestors) })
+	for _, child := range family {
+		ended, err := c.cancelOne(ctx, child, "a run above it was cancelled")
+		if err != nil {
+			return err
 		}
-		parents = next
+		if err := c.Courier.Deliver(ctx, delivery.Parcel{Run: ended, Slot: subagent.Finish}); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ type Request struct {
 	Run   string
 	Agent string
 	Input json.RawMessage
-	// Parent is the run that dispatches, empty for a turn or the API.
-	Parent  string
+	// Parent is the run that dispatches, nil for a turn or the API.
+	Parent  *subagent.Run
 	Awaited bool
 	Notice  subagent.Notice
 	Budget  subagent.Budget
@@ -43,6 +43,9 @@ type Request struct {
 
 // ErrInputTooLarge is returned for an input over MaxInput bytes.
 var ErrInputTooLarge = errors.New("the input is too large")
+
+// ErrTooDeep is returned for a run that would stand below too many others.
+var ErrTooDeep = errors.New("the run is nested too deeply")
 
 // MaxInput is the largest input of a run, in bytes.
 const MaxInput = 1 << 20
@@ -95,6 +98,9 @@ func (d *Dispatcher) check(req Request) error {
 	}
 	if len(req.Input) > MaxInput {
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrInputTooLarge, len(req.Input), MaxInput)
+	}
+	if req.Parent != nil && len(req.Parent.Lineage())+1 > subagent.MaxDepth {
+		return fmt.Errorf("%w: %d runs stand above it already", ErrTooDeep, subagent.MaxDepth)
 	}
 	return req.Budget.Validate()
 }
@@ -268,9 +274,12 @@ func (s *start) begin(ctx context.Context, generation int64) (subagent.Run, suba
 		return subagent.Run{}, 0, err
 	}
 	fresh := subagent.Run{
-		Owner: s.req.Owner, ID: s.req.Run, Agent: s.req.Agent, Parent: s.req.Parent, Awaited: s.req.Awaited,
+		Owner: s.req.Owner, ID: s.req.Run, Agent: s.req.Agent, Awaited: s.req.Awaited,
 		Status: subagent.Queued, Generation: generation, Notice: s.req.Notice,
 		DispatchedAt: subagent.At(s.now), Input: input,
+	}
+	if parent := s.req.Parent; parent != nil {
+		fresh.Parent, fresh.Ancestors = parent.ID, parent.Lineage()
 	}
 	fresh.Deadline, fresh.Silence = s.req.Budget.Bounds(s.now)
 	return s.ledger.BeginRun(ctx, fresh)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
@@ -38,14 +39,14 @@ func (e *Executor) Run(ctx context.Context, w ledger.Wake) error {
 	return e.execute(ctx, w, row)
 }
 
-// endWithParent closes the race between a cancel that listed its children and a child
-// whose row came later: the parent is read strongly, before the first step.
+// endWithParent closes the race between a cancel that listed the descendants and one
+// whose row came later: all above it are read strongly, before the first step.
 func (e *Executor) endWithParent(ctx context.Context, row subagent.Run) (bool, error) {
-	parent, err := e.Ledger.Run(ctx, row.Owner, row.Parent)
-	if err != nil || parent.Status != subagent.Aborted {
+	above, err := e.Ledger.Runs(ctx, row.Owner, row.Lineage())
+	if err != nil || !slices.ContainsFunc(above, func(r subagent.Run) bool { return r.Status == subagent.Aborted }) {
 		return false, err
 	}
-	_, err = e.Control.Cancel(ctx, row.Owner, row.ID, "its parent was cancelled")
+	_, err = e.Control.Cancel(ctx, row.Owner, row.ID, "a run above it was cancelled")
 	return true, err
 }
 
@@ -106,7 +107,9 @@ func (x *execution) settle(ctx context.Context, output any, err, cause error) er
 		})
 		return err
 	case errors.Is(cause, agent.ErrCancelled):
-		return x.Courier.Deliver(ctx, delivery.Parcel{Run: x.current(), Slot: subagent.Finish, Events: x.notes()})
+		// Whoever cancelled delivers, and the tick if that one died.
+		x.emit(ctx, x.row.Owner, x.notes()...)
+		return nil
 	case cause != nil:
 		// Our deadline, or the process shuts down: the run goes on elsewhere.
 		return x.handOn(ctx, false, 0)

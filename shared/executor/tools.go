@@ -15,7 +15,7 @@ import (
 // dispatch starts a run for the run or turn called by. The id is made of the caller's
 // id and the key, or its place in the caller's sequence of dispatches: executed again,
 // the caller dispatches the same run.
-func (e *Executor) dispatch(ctx context.Context, o subagent.Owner, by, parent string, nth int, d agent.Dispatch) (agent.Info, error) {
+func (e *Executor) dispatch(ctx context.Context, o subagent.Owner, by string, parent *subagent.Run, nth int, d agent.Dispatch) (agent.Info, error) {
 	id := d.RunID
 	if id == "" {
 		key := d.Key
@@ -28,7 +28,7 @@ func (e *Executor) dispatch(ctx context.Context, o subagent.Owner, by, parent st
 	if err != nil {
 		return agent.Info{}, err
 	}
-	if d.Awaited && parent == "" {
+	if d.Awaited && parent == nil {
 		return agent.Info{}, errNotInTurn
 	}
 	row, _, err := e.Dispatcher.Start(ctx, dispatch.Request{

@@ -1,6 +1,9 @@
 package subagent
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Status is the state of a run.
 type Status string
@@ -148,6 +151,8 @@ type Run struct {
 	Agent   string `json:"agent,omitempty"`
 	// Parent is the run that dispatched this one; empty for a turn or the API.
 	Parent string `json:"parent,omitempty"`
+	// Ancestors are the runs above Parent, the outermost first.
+	Ancestors []string `json:"anc,omitempty"`
 	// Awaited: the parent is suspended until this run ends; it is woken, not told.
 	Awaited bool   `json:"aw,omitempty"`
 	Status  Status `json:"st"`
@@ -217,6 +222,17 @@ func (r Run) HoldsSlot() bool { return r.Outstanding() && !r.Status.Hard() && r.
 
 // ChildStillRunning reports whether a given-up run may still be at work.
 func (r Run) ChildStillRunning() bool { return r.Status == Interrupted && !r.Torn }
+
+// MaxDepth is how many runs may stand above a run.
+const MaxDepth = 16
+
+// Lineage returns the runs above this one, the outermost first.
+func (r Run) Lineage() []string {
+	if r.Parent == "" {
+		return nil
+	}
+	return append(slices.Clone(r.Ancestors), r.Parent)
+}
 
 // Delivery returns the ledger of the slot.
 func (r *Run) Delivery(s Slot) *Delivery {
