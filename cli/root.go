@@ -59,6 +59,5 @@ Begin with:
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
 	})
 	root.AddCommand(newServe(version))
-	root.AddCommand(localCommands...)
 	return root
 }

@@ -1,16 +1,12 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,10 +79,7 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 			return err
 		}
 	}
-	if err := registerAgents(agents); err != nil {
-		return err
-	}
-	hub := ingress.NewHub()
+	hub := &ingress.Hub{}
 	stack, err := serve.Open(ctx, serve.Options{
 		Dir: f.data, Agents: agents, Lease: f.lease, Cadence: f.cadence,
 		MaxConcurrentRuns: f.maxRuns, Workers: f.workers, Show: hub.Publish, Log: log,
@@ -99,7 +92,7 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 			log.Error("closing the data folder failed", "error", err)
 		}
 	}()
-	handler := ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate, Hub: hub, Version: version, Log: log})
+	handler := ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate, Hub: hub, Version: version})
 	return listen(ctx, f.listen, handler, stack, log)
 }
 
@@ -150,7 +143,7 @@ func authentication(f serveFlags) (func(*http.Request) (string, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	return ingress.BearerTokens(tokens), nil
+	return bearer(tokens), nil
 }
 
 func loopback(address string) bool {
@@ -160,41 +153,4 @@ func loopback(address string) bool {
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// readTokens reads a file of 'TOKEN TENANT' lines; '#' begins a comment.
-func readTokens(name string) (map[string]string, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("reading the tokens: %w", err)
-	}
-	defer file.Close()
-	tokens := map[string]string{}
-	lines := bufio.NewScanner(file)
-	for n := 1; lines.Scan(); n++ {
-		fields := strings.Fields(lines.Text())
-		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
-			continue
-		}
-		const shortest = 16
-		switch {
-		case len(fields) != 2:
-			return nil, fmt.Errorf("%s line %d: want 'TOKEN TENANT'", name, n)
-		case len(fields[0]) < shortest:
-			return nil, fmt.Errorf("%s line %d: the token has fewer than %d characters", name, n, shortest)
-		case tokens[fields[0]] != "":
-			return nil, fmt.Errorf("%s line %d: this token is there already", name, n)
-		}
-		if err := subagent.CheckID(fields[1]); err != nil {
-			return nil, fmt.Errorf("%s line %d: tenant %q: %w", name, n, fields[1], err)
-		}
-		tokens[fields[0]] = fields[1]
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("reading the tokens: %w", err)
-	}
-	if len(tokens) == 0 {
-		return nil, errors.New(name + " has no tokens; give one 'TOKEN TENANT' a line")
-	}
-	return tokens, nil
 }
