@@ -127,8 +127,8 @@ func (c *Courier) settle(ctx context.Context, l *ledger.Ledger, p Parcel, run su
 		before = b
 		next, o := b.Settle(run.ID)
 		if tail := l.Tail(run.Owner); o == subagent.Apply && tail > 0 {
-			// The events that follow this write, so that the next dispatch finds the end.
-			next.Tail = tail + int64(len(p.Events)) + 1
+			// Our own events follow in one batch: so the next dispatch finds the end.
+			next.Tail = tail + 1
 		}
 		return next, o
 	})

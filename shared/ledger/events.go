@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
@@ -20,11 +21,15 @@ type Event struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// batch is the item of some events that were written together: one write, and the
-// numbers from its key on.
+// batch is the item of some events that were written together: one write. Batches are
+// numbered; an event's number is made of its batch's and its place in it, so numbers
+// rise, with gaps, and two batches can never overlap.
 type batch struct {
 	Events []Event `json:"events"`
 }
+
+// batchSize is the most events of one batch; a power of two.
+const batchSize = 64
 
 // NewEvent returns an event at now; data may be nil.
 func (l *Ledger) NewEvent(typ, run, turn string, data any) Event {
@@ -36,12 +41,20 @@ func (l *Ledger) NewEvent(typ, run, turn string, data any) Event {
 	return e
 }
 
-// Emit appends events to the conversation's log in one write, without gaps between
-// them. A failure loses the events, nothing else.
+// Emit appends events to the conversation's log, in one write for up to 64 of them. A
+// failure loses the events, nothing else.
 func (l *Ledger) Emit(ctx context.Context, o subagent.Owner, events ...Event) error {
-	if len(events) == 0 {
-		return nil
+	for chunk := range slices.Chunk(events, batchSize) {
+		if err := l.append(ctx, o, chunk); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// append writes one batch under the next free number. The number is guessed from
+// memory; a wrong guess meets another batch, or leaves a gap.
+func (l *Ledger) append(ctx context.Context, o subagent.Owner, events []Event) error {
 	next, known := l.tails.get(o)
 	read := !known
 	if read {
@@ -52,17 +65,17 @@ func (l *Ledger) Emit(ctx context.Context, o subagent.Owner, events ...Event) er
 	}
 	for range maxSwaps {
 		for i := range events {
-			events[i].Seq = next + int64(i)
+			events[i].Seq = next*batchSize + int64(i)
 		}
-		stored, taken, err := create(ctx, l, eventKey(o, next), batch{events})
+		_, taken, err := create(ctx, l, eventKey(o, next), batch{events})
 		if err != nil {
 			return err
 		}
+		next++
 		if !taken {
-			l.tails.set(o, next+int64(len(events)))
+			l.tails.set(o, next)
 			return nil
 		}
-		next += int64(max(len(stored.Events), 1))
 		if !read {
 			// The remembered end was stale, perhaps by much.
 			read = true
@@ -74,8 +87,9 @@ func (l *Ledger) Emit(ctx context.Context, o subagent.Owner, events ...Event) er
 	return fmt.Errorf("appending to the log of %s: %w", partition(o), ErrContended)
 }
 
-// Tail returns where the log is thought to end, zero if unknown; HintTail tells it
-// from what another process knew. Being wrong costs a read, or a gap in the numbers.
+// Tail returns the number of the next batch as far as is known, zero if it is not;
+// HintTail tells it from what another process knew. Being wrong costs a write and a
+// read, or a gap in the numbers.
 func (l *Ledger) Tail(o subagent.Owner) int64 {
 	n, _ := l.tails.get(o)
 	return n
@@ -93,39 +107,27 @@ func (l *Ledger) tail(ctx context.Context, o subagent.Owner) (int64, error) {
 	if err != nil || len(last) == 0 || len(last[0].Events) == 0 {
 		return 1, err
 	}
-	events := last[0].Events
-	return events[len(events)-1].Seq + 1, nil
+	return last[0].Events[0].Seq/batchSize + 1, nil
 }
 
 // Events returns up to limit events with a number above after, in order.
 func (l *Ledger) Events(ctx context.Context, o subagent.Owner, after int64, limit int) ([]Event, error) {
-	var events []Event
-	// A batch may begin at or before after and reach beyond it.
-	q := platform.Query{Partition: partition(o), Prefix: eventPrefix, Descending: true, After: numbered(eventPrefix, after+1), Limit: 1}
-	if after > 0 {
-		before, _, err := list[batch](ctx, l, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, b := range before {
-			events = appendAfter(events, b.Events, after)
-		}
+	// The batch that holds after may hold more.
+	q := platform.Query{Partition: partition(o), Prefix: eventPrefix, Limit: limit + 1}
+	if after >= batchSize {
+		q.After = numbered(eventPrefix, after/batchSize-1)
 	}
-	rest, _, err := list[batch](ctx, l, platform.Query{Partition: partition(o), Prefix: eventPrefix, After: numbered(eventPrefix, after), Limit: limit})
+	batches, _, err := list[batch](ctx, l, q)
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range rest {
-		events = appendAfter(events, b.Events, after)
-	}
-	return events[:min(limit, len(events))], nil
-}
-
-func appendAfter(events, more []Event, after int64) []Event {
-	for _, e := range more {
-		if e.Seq > after && (len(events) == 0 || e.Seq > events[len(events)-1].Seq) {
-			events = append(events, e)
+	var events []Event
+	for _, b := range batches {
+		for _, e := range b.Events {
+			if e.Seq > after && len(events) < limit {
+				events = append(events, e)
+			}
 		}
 	}
-	return events
+	return events, nil
 }

@@ -16,7 +16,7 @@ import (
 //	                     TURN#<turn>            subagent.Turn
 //	                     RUN#<run>              subagent.Run, the control row
 //	                     MSG#<number>           Message
-//	                     EVENT#<number>         a batch of Events, from that number on
+//	                     EVENT#<number>         a batch of Events
 //	                     VALUE#<hash>           a value too large for its row
 //	…/conversation/run   STEP#<key>             Step, the journal (of a run or of a turn)
 //	                     MILESTONE#<sequence>   Milestone

@@ -35,7 +35,7 @@ type Backbone struct {
 	Open map[string]Reservation `json:"open"`
 	// Warned is set while the live-count warning has been given.
 	Warned bool `json:"warned,omitempty"`
-	// Tail is where the event log ended when this was written: a hint, never more.
+	// Tail is the next batch of the event log when this was written: a hint, never more.
 	Tail int64 `json:"tail,omitempty"`
 }
 
