@@ -48,8 +48,6 @@ const (
 	LogLevel = "ERRAND_LOG_LEVEL"
 	// Lab registers the lab agents: false.
 	Lab = "ERRAND_LAB"
-	// MaxWait bounds how long a request may wait for an event: 25s. Ingress alone.
-	MaxWait = "ERRAND_MAX_WAIT"
 	// StopBefore is how long before its time-out an invocation hands its work on: 30s,
 	// and never more than a quarter of the time-out. Executor alone.
 	StopBefore = "ERRAND_STOP_BEFORE"
@@ -58,13 +56,8 @@ const (
 	Concurrency = "ERRAND_CONCURRENCY"
 )
 
-// The limits of AWS that bound a value here.
-const (
-	// longestWait leaves the HTTP API, which gives up after 30 s, time for the answer.
-	longestWait = 25 * time.Second
-	// longestDelay is SQS's; a longer tick needs a schedule.
-	longestDelay = 15 * time.Minute
-)
+// longestDelay is SQS's; a longer tick needs a schedule.
+const longestDelay = 15 * time.Minute
 
 // Deployment is what the functions have in common.
 type Deployment struct {
@@ -85,10 +78,7 @@ type Deployment struct {
 type Schedules struct{ Group, RoleARN, DeadLetterARN, TargetARN string }
 
 // Ingress configures the function behind the HTTP API.
-type Ingress struct {
-	Deployment
-	MaxWait time.Duration
-}
+type Ingress struct{ Deployment }
 
 // Executor configures the function behind turns and runs.
 type Executor struct {
@@ -107,7 +97,7 @@ type Reconcile struct {
 // IngressFromEnv reads the configuration of ingress.
 func IngressFromEnv(getenv func(string) string) (Ingress, error) {
 	r := reader{getenv: getenv}
-	c := Ingress{Deployment: r.deployment(), MaxWait: r.duration(MaxWait, longestWait, 0, longestWait)}
+	c := Ingress{Deployment: r.deployment()}
 	return c, r.err()
 }
 

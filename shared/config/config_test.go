@@ -29,7 +29,7 @@ func TestDefaultsFillWhatIsNotSet(t *testing.T) {
 		TicksURL: "https://sqs/1/ticks", Cadence: subagent.DefaultCadence, Lease: time.Minute, MaxRuns: 64, LogLevel: slog.LevelInfo,
 	}
 	ingress, err := config.IngressFromEnv(from(least()))
-	if diff := cmp.Diff(config.Ingress{Deployment: shared, MaxWait: 25 * time.Second}, ingress); diff != "" || err != nil {
+	if diff := cmp.Diff(config.Ingress{Deployment: shared}, ingress); diff != "" || err != nil {
 		t.Errorf("ingress (-want +got), %v:\n%s", err, diff)
 	}
 	executor, err := config.ExecutorFromEnv(from(least()))
@@ -58,15 +58,6 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 		if !strings.Contains(err.Error(), name+" ") {
 			t.Errorf("%s is not mentioned in: %v", name, err)
 		}
-	}
-}
-
-func TestAWaitEndsBeforeTheHTTPAPIGivesUp(t *testing.T) {
-	t.Parallel()
-	env := least()
-	env[config.MaxWait] = "26s"
-	if _, err := config.IngressFromEnv(from(env)); err == nil {
-		t.Error("a wait of 26s was accepted")
 	}
 }
 

@@ -27,9 +27,9 @@ func TestImportsPointDown(t *testing.T) {
 	packages := listPackages(t)
 	var (
 		pure     = shared("subagent", "platform")
-		aws      = shared("dynamostore", "sqsqueue", "schedulertimer", "s3blob", "awsclient", "bedrockmodel")
+		aws      = shared("dynamostore", "sqsqueue", "sqsbatch", "schedulertimer", "s3blob", "awsclient", "bedrockmodel")
 		adapters = append(shared("sqlitestore"), aws...)
-		wiring   = shared("serve") // puts the whole stack into one process
+		wiring   = shared("serve", "cloud") // put the whole stack together
 		mayAWS   = append([]string{module + "functions", module + "infra", module + "localstack"}, aws...)
 	)
 	for path, p := range packages {

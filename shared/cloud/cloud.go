@@ -1,0 +1,127 @@
+// Package cloud wires the use cases over the AWS adapters, once for the three Lambdas:
+// the twin of package serve, which wires them over one data folder.
+package cloud
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/awsclient"
+	"github.com/errand-dev/errand/shared/config"
+	"github.com/errand-dev/errand/shared/control"
+	"github.com/errand-dev/errand/shared/delivery"
+	"github.com/errand-dev/errand/shared/dispatch"
+	"github.com/errand-dev/errand/shared/dynamostore"
+	"github.com/errand-dev/errand/shared/executor"
+	"github.com/errand-dev/errand/shared/ingress"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/reconcile"
+	"github.com/errand-dev/errand/shared/s3blob"
+	"github.com/errand-dev/errand/shared/schedulertimer"
+	"github.com/errand-dev/errand/shared/sqsqueue"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Options of a Stack.
+type Options struct {
+	Config config.Deployment
+	// StopBefore is how long before the end of its context an execution is handed on.
+	// The executor alone has a use for it.
+	StopBefore time.Duration
+	// DeadTicksURL is the address of the queue DeadTicks, which reconcile alone drains.
+	DeadTicksURL string
+	// Clients are those of the environment if nil, Agents those of package cloud.
+	Clients *awsclient.Clients
+	Agents  *agent.Registry
+	// Now is the clock, time.Now if nil.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// DeadTicks names the dead letters of platform.Ticks as a queue of its own.
+const DeadTicks = "dead-" + platform.Ticks
+
+// Stack is everything of one process.
+type Stack struct {
+	Ledger     *ledger.Ledger
+	Service    *ingress.Service
+	Executor   *executor.Executor
+	Reconciler *reconcile.Reconciler
+	// Queues are for whoever handles their messages.
+	Queues *sqsqueue.Queues
+}
+
+// New wires a stack. It reads the environment and calls no service.
+func New(ctx context.Context, o Options) (*Stack, error) {
+	var err error
+	if o.Clients == nil {
+		if o.Clients, err = awsclient.New(ctx, awsclient.Config{}); err != nil {
+			return nil, err
+		}
+	}
+	if o.Agents == nil {
+		if o.Agents, err = agents(o.Config.Lab); err != nil {
+			return nil, err
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return wire(o), nil
+}
+
+func wire(o Options) *Stack {
+	c := o.Config
+	queues := sqsqueue.New(o.Clients.SQS, map[string]sqsqueue.URLs{
+		platform.Turns: {Queue: c.TurnsURL}, platform.Runs: {Queue: c.RunsURL},
+		platform.Ticks: {Queue: c.TicksURL, DeadLetters: o.DeadTicksURL}, DeadTicks: {Queue: o.DeadTicksURL},
+	})
+	store := platform.Join(dynamostore.New(o.Clients.DynamoDB, c.Table), sender(queues, o), s3blob.New(o.Clients.S3, c.Bucket, c.BlobPrefix))
+	l := ledger.New(store, subagent.DefaultTerms.WithLease(c.Lease), o.Now, nonce)
+	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
+	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: c.Cadence, Cap: c.MaxRuns, Log: o.Log}
+	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
+	exec := executor.New(executor.Config{
+		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Log: o.Log,
+		StopBefore: o.StopBefore, ProgressEvery: progressEvery,
+	})
+	ctl.Changed = exec.Changed
+	return &Stack{
+		Ledger:     l,
+		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Log: o.Log},
+		Executor:   exec,
+		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: c.Cadence, Log: o.Log, Changed: exec.Changed},
+		Queues:     queues,
+	}
+}
+
+// progressEvery is the shortest pause between two stored progress snapshots of a run:
+// each is a write.
+const progressEvery = 10 * time.Second
+
+// What EventBridge Scheduler does about a tick that it cannot hand to the function.
+// Within this time the tick is sent to the dead letters, and lives on there.
+const (
+	scheduleAttempts = 10
+	scheduleAge      = 5 * time.Minute
+)
+
+// sender returns the queues, behind the schedules of long ticks where there are any.
+func sender(queues *sqsqueue.Queues, o Options) platform.Sender {
+	s := o.Config.Schedules
+	if s == (config.Schedules{}) {
+		return queues
+	}
+	return schedulertimer.New(queues, o.Clients.Scheduler, schedulertimer.Config{
+		Group: s.Group, TargetARN: s.TargetARN, RoleARN: s.RoleARN, DeadLetterARN: s.DeadLetterARN,
+		MaxAttempts: scheduleAttempts, MaxAge: scheduleAge, Now: o.Now,
+	})
+}
+
+// nonce returns a fresh random text of 100 bits.
+func nonce() string { return strings.ToLower(rand.Text()[:20]) }
