@@ -1,0 +1,180 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// DispatchRequest asks for a background run.
+type DispatchRequest struct {
+	Agent    string          `json:"agent"`
+	Input    json.RawMessage `json:"input,omitempty" doc:"Any JSON value, at most 1 MB; what it must be is the agent's business."`
+	RunID    string          `json:"run_id,omitempty" doc:"The same id is the same run. Without it the id comes from the Idempotency-Key, else it is fresh."`
+	Detached *Detached       `json:"detached,omitempty" doc:"How the end is told and how long it is waited for; {\"notify\":true} if absent, {} is fire and forget."`
+}
+
+// Detached says how a run is waited for, and how its end is told.
+type Detached struct {
+	OnFinish           string      `json:"on_finish,omitempty" doc:"The name of a registered handler; it wins over notify."`
+	Notify             Notify      `json:"notify,omitzero"`
+	MaxBudgetMS        *int64      `json:"max_budget_ms,omitempty" doc:"From 1; 24 hours if absent."`
+	NoProgressBudgetMS *int64      `json:"no_progress_budget_ms,omitempty" doc:"0 switches it off; one hour if absent."`
+	OnMilestones       *Milestones `json:"on_milestones,omitempty"`
+}
+
+// Notify asks for a message in the conversation: true, or an object that names its source.
+type Notify struct {
+	On     bool
+	Source string
+}
+
+// Where the two types that decode themselves stand in a request.
+const (
+	notifyField     = "detached.notify"
+	milestonesField = "detached.on_milestones"
+)
+
+type notifyObject struct {
+	Source string `json:"source"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n Notify) MarshalJSON() ([]byte, error) {
+	if n.On && n.Source != "" {
+		return json.Marshal(notifyObject{n.Source})
+	}
+	return json.Marshal(n.On)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Notify) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '{' {
+		if json.Unmarshal(raw, &n.On) != nil {
+			return &FieldError{Field: notifyField, Problem: "must be true, false or an object with source"}
+		}
+		return nil
+	}
+	var object notifyObject
+	if err := Decode(raw, &object); err != nil {
+		return within(notifyField, err)
+	}
+	n.On, n.Source = true, object.Source
+	return nil
+}
+
+// Milestones names the milestones that are told: an array of names, or an object with
+// names and mode.
+type Milestones struct {
+	Names []string
+	// Mode is narrate, the default, or react.
+	Mode string
+}
+
+type milestonesObject struct {
+	Names []string `json:"names"`
+	Mode  string   `json:"mode,omitempty" enum:"narrate,react"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (m Milestones) MarshalJSON() ([]byte, error) {
+	if m.Mode == "" {
+		return json.Marshal(m.Names)
+	}
+	return json.Marshal(milestonesObject(m))
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Milestones) UnmarshalJSON(raw []byte) error {
+	if raw[0] != '{' {
+		if json.Unmarshal(raw, &m.Names) != nil {
+			return &FieldError{Field: milestonesField, Problem: "must be an array of names or an object with names and mode"}
+		}
+		return nil
+	}
+	var object milestonesObject
+	if err := Decode(raw, &object); err != nil {
+		return within(milestonesField, err)
+	}
+	*m = Milestones(object)
+	return nil
+}
+
+// CancelRequest says why a run is cancelled.
+type CancelRequest struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// FollowUpRequest is a message into a running run.
+type FollowUpRequest struct {
+	Text string `json:"text" doc:"At most 256 KB."`
+}
+
+// RedriveRequest names the slot to deliver again.
+type RedriveRequest struct {
+	Slot string `json:"slot,omitempty" enum:"finish,give_up" doc:"Whichever is dead-lettered if absent."`
+}
+
+// Run is a background run.
+type Run struct {
+	ID                string          `json:"id"`
+	Conversation      string          `json:"conversation"`
+	Agent             string          `json:"agent"`
+	ParentRunID       string          `json:"parent_run_id,omitempty"`
+	Detached          bool            `json:"detached"`
+	Status            string          `json:"status" enum:"queued,running,waiting,completed,error,aborted,interrupted"`
+	Progress          *Progress       `json:"progress,omitempty"`
+	Milestones        []Milestone     `json:"milestones,omitzero" doc:"Left out in lists."`
+	Summary           string          `json:"summary,omitempty"`
+	Output            json.RawMessage `json:"output,omitempty" doc:"Left out in lists."`
+	Error             string          `json:"error,omitempty"`
+	Reason            string          `json:"reason,omitempty" doc:"budget-exceeded, no-progress, cancelled, executor-lost, …"`
+	ChildStillRunning bool            `json:"child_still_running,omitempty"`
+	Attempts          int64           `json:"attempts" doc:"Executions so far."`
+	Finish            Slot            `json:"finish"`
+	GiveUp            Slot            `json:"give_up"`
+	DeadlineAt        Time            `json:"deadline_at,omitzero"`
+	DispatchedAt      Time            `json:"dispatched_at"`
+	StartedAt         Time            `json:"started_at,omitzero"`
+	CompletedAt       Time            `json:"completed_at,omitzero"`
+}
+
+// Live reports whether the run has not ended in any way.
+func (r Run) Live() bool {
+	return r.Status == "queued" || r.Status == "running" || r.Status == "waiting"
+}
+
+// Slot is the delivery of one kind of end.
+type Slot struct {
+	State       string `json:"state" enum:"open,claimed,delivered,dead_lettered,abandoned,silent" doc:"silent: closed without telling anybody, because nothing was owed."`
+	Attempts    int    `json:"attempts"`
+	DeliveredAt Time   `json:"delivered_at,omitzero"`
+}
+
+// Progress is the latest snapshot that a run reported.
+type Progress struct {
+	Fraction *float64 `json:"fraction,omitempty"`
+	Message  string   `json:"message,omitempty"`
+	Phase    string   `json:"phase,omitempty"`
+	At       Time     `json:"at"`
+}
+
+// Milestone is a durable named point that a run has reached.
+type Milestone struct {
+	Name     string          `json:"name"`
+	Sequence int             `json:"sequence"`
+	At       Time            `json:"at"`
+	Data     json.RawMessage `json:"data,omitempty"`
+}
+
+// RunPage is a page of runs: active ones oldest first, all of them in the order of
+// their ids.
+type RunPage struct {
+	Runs []Run  `json:"runs"`
+	Next string `json:"next,omitempty" doc:"Pass as after for the next page; absent on the last."`
+}
+
+// Null reports whether raw is nothing or the JSON null.
+func Null(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || bytes.Equal(raw, []byte("null"))
+}

@@ -1,0 +1,82 @@
+package ingress
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	"github.com/errand-dev/errand/shared/dispatch"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// RunRequest asks for a background run.
+type RunRequest struct {
+	Owner subagent.Owner
+	Agent string
+	Input json.RawMessage
+	// Run is the id of the run. Without it the id is derived from Key, else fresh.
+	Run string
+	// Key makes the request repeatable.
+	Key    string
+	Notice subagent.Notice
+	Budget subagent.Budget
+}
+
+// Dispatch starts a background run, as a turn's tool call would. known reports that a
+// run has the id already: that one is the answer as it stands, nothing was started.
+//
+// Errors: those of dispatch.Dispatcher.Start, and ErrKeyReused if the id comes from
+// the key and the run that has it was asked for in other words.
+func (s *Service) Dispatch(ctx context.Context, req RunRequest) (run subagent.Run, known bool, err error) {
+	input, err := compact(req.Input)
+	if err != nil {
+		return run, false, err
+	}
+	run, known, err = s.Dispatcher.Start(ctx, dispatch.Request{
+		Owner: req.Owner, Run: s.runID(req), Agent: req.Agent, Input: input, Notice: req.Notice, Budget: req.Budget,
+	})
+	if err != nil || !known || req.Run != "" {
+		return run, known, err
+	}
+	same, err := s.asksFor(ctx, req, input, run)
+	if err == nil && !same {
+		err = ErrKeyReused
+	}
+	return run, known, err
+}
+
+func (s *Service) runID(req RunRequest) string {
+	switch {
+	case req.Run != "":
+		return req.Run
+	case req.Key == "":
+		return "r-" + s.Ledger.Nonce()
+	}
+	return "r-" + ledger.Digest(req.Owner.Tenant + "/" + req.Owner.Conversation + "/run/" + req.Key)[:26]
+}
+
+// asksFor reports whether the run is what the request asks for.
+func (s *Service) asksFor(ctx context.Context, req RunRequest, input json.RawMessage, run subagent.Run) (bool, error) {
+	value, err := s.Ledger.StoreValue(ctx, req.Owner, string(input))
+	deadline, silence := req.Budget.Bounds(run.DispatchedAt.Time())
+	return run.Agent == req.Agent && run.Input == value && run.Deadline == deadline && run.Silence == silence &&
+		reflect.DeepEqual(run.Notice, req.Notice), err
+}
+
+// compact makes the input independent of its white space. None, or null, is nothing.
+func compact(input json.RawMessage) (json.RawMessage, error) {
+	var buffer bytes.Buffer
+	if len(input) == 0 {
+		return nil, nil
+	}
+	if err := json.Compact(&buffer, input); err != nil {
+		return nil, atFault("input", fmt.Errorf("%w: %w", errInvalidBody, err))
+	}
+	if buffer.String() == "null" {
+		return nil, nil
+	}
+	return buffer.Bytes(), nil
+}

@@ -1,0 +1,226 @@
+package ingress
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/control"
+	"github.com/errand-dev/errand/shared/dispatch"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// kind is one kind of problem: what a client branches on.
+type kind struct {
+	code        string
+	status      int
+	title       string
+	explanation string
+}
+
+// The kinds of problems, each with its code. kinds lists them.
+const (
+	codeInvalidID        = "invalid-id"
+	codeInvalidBody      = "invalid-body"
+	codeUnknownField     = "unknown-field"
+	codeInvalidParameter = "invalid-parameter"
+	codeInvalidKey       = "invalid-idempotency-key"
+	codeUnauthenticated  = "unauthenticated"
+	codeNotFound         = "not-found"
+	codeMethod           = "method-not-allowed"
+	codeNotAcceptable    = "not-acceptable"
+	codeAgentFixed       = "agent-fixed"
+	codeRunEnded         = "run-ended"
+	codeNothingToRedrive = "nothing-to-redrive"
+	codeTooLarge         = "too-large"
+	codeMediaType        = "unsupported-media-type"
+	codeKeyReused        = "idempotency-key-reused"
+	codeUnknownAgent     = "unknown-agent"
+	codeUnknownHandler   = "unknown-handler"
+	codeInvalidBudget    = "invalid-budget"
+	codeConcurrency      = "concurrency-limit"
+	codeInternal         = "internal"
+	codeContended        = "contended"
+)
+
+func kinds() []kind {
+	return []kind{
+		{codeInvalidID, http.StatusBadRequest, "Invalid id",
+			"Ids of conversations, turns and runs have 1 to 128 characters from A-Z a-z 0-9 . _ : - and are neither . nor .. alone."},
+		{codeInvalidBody, http.StatusBadRequest, "Invalid body",
+			"The body is not the JSON object that this call takes: it is broken, lacks a field or has one of the wrong type."},
+		{codeUnknownField, http.StatusBadRequest, "Unknown field",
+			"The request has a field or query parameter that this call does not know. It is refused, so that a typo cannot silently change what is asked. Names are case-sensitive."},
+		{codeInvalidParameter, http.StatusBadRequest, "Invalid query parameter",
+			"A query parameter is out of its range, is not of its type, or comes twice."},
+		{codeInvalidKey, http.StatusBadRequest, "Invalid Idempotency-Key",
+			"The header Idempotency-Key takes 1 to 255 visible ASCII characters, in quotes or bare, once."},
+		{codeUnauthenticated, http.StatusUnauthorized, "Not authenticated",
+			"The request carries no valid credential."},
+		{codeNotFound, http.StatusNotFound, "Not found",
+			"There is no such resource, or it belongs to another tenant. A conversation exists from its first turn or dispatch on."},
+		{codeMethod, http.StatusMethodNotAllowed, "Method not allowed",
+			"This path exists but not with this method; the header Allow names those that it has."},
+		{codeNotAcceptable, http.StatusNotAcceptable, "Not acceptable",
+			"This server cannot stream events. Ask for application/json and use wait_ms."},
+		{codeAgentFixed, http.StatusConflict, "Another agent",
+			"The first turn of a conversation fixes its agent. Leave agent out, or begin another conversation."},
+		{codeRunEnded, http.StatusConflict, "Run ended",
+			"The run has ended, or was given up; nobody reads a message to it any more."},
+		{codeNothingToRedrive, http.StatusConflict, "Nothing to redrive",
+			"Only a slot that is dead-lettered can be delivered again."},
+		{codeTooLarge, http.StatusRequestEntityTooLarge, "Too large",
+			"A message has at most 256 KB, metadata 16 KB, the input of a run 1 MB, a whole request 2 MB."},
+		{codeMediaType, http.StatusUnsupportedMediaType, "Unsupported media type",
+			"A request with a body needs the header Content-Type: application/json."},
+		{codeKeyReused, http.StatusUnprocessableEntity, "Idempotency-Key reused",
+			"This Idempotency-Key was used with another body in this conversation. The same key must come with the same body; another request needs another key."},
+		{codeUnknownAgent, http.StatusUnprocessableEntity, "Unknown agent",
+			"No agent of this name is registered for this use."},
+		{codeUnknownHandler, http.StatusUnprocessableEntity, "Unknown handler",
+			"No handler of this name is registered. detached.on_finish takes the name of a registered handler."},
+		{codeInvalidBudget, http.StatusUnprocessableEntity, "Invalid budget",
+			"max_budget_ms lies between 1 and 365 days; no_progress_budget_ms between 0, which switches it off, and 365 days."},
+		{codeConcurrency, http.StatusTooManyRequests, "Too many background runs",
+			"The conversation has as many background runs as it may have. Nothing was left behind: the same request can be sent again when one of them has ended."},
+		{codeInternal, http.StatusInternalServerError, "Internal error",
+			"Something failed on the server. The same request can be sent again; the request id finds the cause in the server's log."},
+		{codeContended, http.StatusServiceUnavailable, "Too busy",
+			"Others change the same rows too fast. Nothing is wrong with the request: send it again after the time in Retry-After."},
+	}
+}
+
+func kindOf(code string) (kind, bool) {
+	all := kinds()
+	i := slices.IndexFunc(all, func(k kind) bool { return k.code == code })
+	if i < 0 {
+		return kind{}, false
+	}
+	return all[i], true
+}
+
+// Errors of requests that are not what a call takes.
+var (
+	ErrNotFound         = errors.New("there is no such thing")
+	errUnauthenticated  = errors.New("no valid credential")
+	errInvalidParameter = errors.New("not valid")
+	errInvalidKey       = errors.New("not a valid Idempotency-Key")
+	errInvalidBody      = errors.New("not a valid body")
+	errUnknownField     = errors.New("there is no such field")
+	errMethod           = errors.New("this path does not have this method")
+	errNotAcceptable    = errors.New("this server cannot stream events; ask for application/json")
+	errMediaType        = errors.New("the Content-Type must be application/json")
+	errTooLarge         = errors.New("the request is too large")
+)
+
+// codeOf is the one table from an error to the kind of its problem.
+func codeOf(err error) string {
+	table := []struct {
+		err  error
+		code string
+	}{
+		{subagent.ErrInvalidID, codeInvalidID},
+		{errInvalidBody, codeInvalidBody},
+		{ErrEmptyMessage, codeInvalidBody},
+		{agent.ErrDetached, codeInvalidBody},
+		{errUnknownField, codeUnknownField},
+		{errInvalidParameter, codeInvalidParameter},
+		{errInvalidKey, codeInvalidKey},
+		{errUnauthenticated, codeUnauthenticated},
+		{ErrNotFound, codeNotFound},
+		{agent.ErrNoRun, codeNotFound},
+		{errMethod, codeMethod},
+		{errNotAcceptable, codeNotAcceptable},
+		{ErrAgentFixed, codeAgentFixed},
+		{agent.ErrRunEnded, codeRunEnded},
+		{control.ErrNothingToRedrive, codeNothingToRedrive},
+		{ErrMessageTooLarge, codeTooLarge},
+		{dispatch.ErrInputTooLarge, codeTooLarge},
+		{errTooLarge, codeTooLarge},
+		{errMediaType, codeMediaType},
+		{ErrKeyReused, codeKeyReused},
+		{agent.ErrUnknownAgent, codeUnknownAgent},
+		{agent.ErrUnknownHandler, codeUnknownHandler},
+		{subagent.ErrInvalidBudget, codeInvalidBudget},
+		{ledger.ErrContended, codeContended},
+	}
+	for _, row := range table {
+		if errors.Is(err, row.err) {
+			return row.code
+		}
+	}
+	if errors.As(err, new(*agent.CapError)) {
+		return codeConcurrency
+	}
+	return codeInternal
+}
+
+// fieldError names the field or parameter at fault.
+type fieldError struct {
+	field string
+	error
+}
+
+func (e *fieldError) Unwrap() error { return e.error }
+
+func atFault(field string, err error) error { return &fieldError{field, err} }
+
+// retryAfter is what 429 and 503 say, in seconds: a run takes a while to end,
+// contention does not last.
+func retryAfter(status int) string {
+	switch status {
+	case http.StatusTooManyRequests:
+		return "5"
+	case http.StatusServiceUnavailable:
+		return "1"
+	}
+	return ""
+}
+
+// refuse answers with the problem of err. What the table does not know is logged with
+// a request id and answered without its text: it may tell of internals.
+func (h *handler) refuse(ctx context.Context, w http.ResponseWriter, err error) {
+	k, _ := kindOf(codeOf(err))
+	p := api.Problem{Type: "/problems/" + k.code, Title: k.title, Status: k.status, Detail: err.Error()}
+	var field *fieldError
+	if errors.As(err, &field) {
+		p.Field = field.field
+	}
+	if k.code == codeInternal {
+		if ctx.Err() != nil {
+			// The client has gone; whatever failed, failed because of that.
+			return
+		}
+		p.RequestID = h.Ledger.Nonce()
+		p.Detail = fmt.Sprintf("The server's log has more under request id %s.", p.RequestID)
+		h.Log.ErrorContext(ctx, "request failed", "request_id", p.RequestID, "error", err)
+	}
+	if after := retryAfter(k.status); after != "" {
+		w.Header().Set("Retry-After", after)
+	}
+	if k.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	h.write(ctx, w, api.ProblemType, k.status, p)
+}
+
+// write sends value as JSON. What it cannot send any more, nobody waits for.
+func (h *handler) write(ctx context.Context, w http.ResponseWriter, contentType string, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		h.Log.ErrorContext(ctx, "answer not encoded", "error", err)
+		status, body = http.StatusInternalServerError, nil
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if _, err := w.Write(append(body, '\n')); err != nil {
+		h.Log.DebugContext(ctx, "answer not sent", "error", err)
+	}
+}
