@@ -31,7 +31,8 @@ type Config struct {
 	Dispatcher *dispatch.Dispatcher
 	Control    *control.Control
 	Log        *slog.Logger
-	// StopBefore is how long before the end of its context an execution is handed on.
+	// StopBefore is how long before the end of its context an execution is handed on;
+	// of a short one, a quarter of the time that it had.
 	StopBefore time.Duration
 	// ProgressEvery is the shortest pause between two stored progress snapshots of a
 	// run; what comes in between is kept and stored when it is over.
@@ -123,7 +124,8 @@ func (e *Executor) withDeadline(ctx context.Context) (context.Context, context.C
 	if !ok {
 		return ctx, cancel
 	}
-	timer := time.AfterFunc(time.Until(deadline)-e.StopBefore, func() { cancel(agent.ErrHandOn) })
+	left := time.Until(deadline)
+	timer := time.AfterFunc(left-min(e.StopBefore, left/4), func() { cancel(agent.ErrHandOn) })
 	return ctx, func(cause error) {
 		timer.Stop()
 		cancel(cause)
