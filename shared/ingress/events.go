@@ -36,7 +36,7 @@ func (s *Service) Events(ctx context.Context, q EventQuery, wait time.Duration) 
 	for first := true; ; first = false {
 		// Watch first, then look: nothing is missed in between.
 		changed, stop := s.changed(q.Owner)
-		page, err := s.scan(ctx, q)
+		page, more, err := s.scan(ctx, q)
 		if err == nil && first && len(page.Events) == 0 {
 			err = s.watchable(ctx, q)
 		}
@@ -44,14 +44,13 @@ func (s *Service) Events(ctx context.Context, q EventQuery, wait time.Duration) 
 			stop()
 			return page, err
 		}
-		passed := page.Next - q.After
 		q.After = page.Next
 		select {
 		case <-over.C:
 			err = errWaited
 		case <-ctx.Done():
 			err = ctx.Err()
-		case <-lookAgain(changed, passed):
+		case <-lookAgain(changed, more):
 		}
 		stop()
 		switch {
@@ -65,10 +64,9 @@ func (s *Service) Events(ctx context.Context, q EventQuery, wait time.Duration) 
 
 var errWaited = errors.New("waited long enough")
 
-// lookAgain returns a channel that is ready at once if so much was passed over that a
-// scan may have stopped early, else changed.
-func lookAgain(changed <-chan struct{}, passed int64) <-chan struct{} {
-	if passed < scanPage {
+// lookAgain returns a channel that is ready at once if there is more to look at, else changed.
+func lookAgain(changed <-chan struct{}, more bool) <-chan struct{} {
+	if !more {
 		return changed
 	}
 	ready := make(chan struct{})
@@ -96,9 +94,10 @@ func (s *Service) changed(o subagent.Owner) (<-chan struct{}, func()) {
 	return later, func() { timer.Stop() }
 }
 
-// scan reads the log until the page is full, the log ends, or it has read enough.
-func (s *Service) scan(ctx context.Context, q EventQuery) (api.EventPage, error) {
-	page := api.EventPage{Events: []api.Event{}, Next: q.After}
+// scan reads the log until the page is full, the log ends, or it has read enough; more
+// says that it did not reach the end.
+func (s *Service) scan(ctx context.Context, q EventQuery) (page api.EventPage, more bool, err error) {
+	page = api.EventPage{Events: []api.Event{}, Next: q.After}
 	size := 0
 	for range scanPages {
 		limit := scanPage
@@ -107,25 +106,26 @@ func (s *Service) scan(ctx context.Context, q EventQuery) (api.EventPage, error)
 		}
 		events, err := s.Ledger.Events(ctx, q.Owner, page.Next, limit)
 		if err != nil {
-			return page, err
+			return page, false, err
 		}
 		for _, e := range events {
-			if !q.wants(e) {
-				page.Next = e.Seq
-				continue
+			if q.wants(e) {
+				size += len(e.Data)
+				if len(page.Events) == q.Limit || size > pageBytes && len(page.Events) > 0 {
+					return page, true, nil
+				}
+				page.Events = append(page.Events, viewEvent(e))
 			}
-			size += len(e.Data)
-			if len(page.Events) == q.Limit || size > pageBytes && len(page.Events) > 0 {
-				return page, nil
-			}
-			page.Events = append(page.Events, viewEvent(e))
 			page.Next = e.Seq
 		}
-		if len(events) < limit || len(page.Events) == q.Limit {
-			return page, nil
+		if len(events) < limit {
+			return page, false, nil
+		}
+		if len(page.Events) == q.Limit {
+			break
 		}
 	}
-	return page, nil
+	return page, true, nil
 }
 
 func (q EventQuery) wants(e ledger.Event) bool { return q.Run == "" || e.Run == q.Run }

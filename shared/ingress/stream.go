@@ -64,7 +64,7 @@ func (h *handler) serveStream(c *call, q EventQuery) error {
 
 // durable sends what is new in the log, and reports whether there may be more.
 func (s *stream) durable(ctx context.Context) (more bool, err error) {
-	page, err := s.scan(ctx, s.query)
+	page, more, err := s.scan(ctx, s.query)
 	if err != nil {
 		return false, err
 	}
@@ -73,7 +73,6 @@ func (s *stream) durable(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	more = len(page.Events) > 0 || page.Next-s.query.After >= scanPage
 	s.query.After = page.Next
 	return more, nil
 }
