@@ -112,7 +112,7 @@ func (s *stack) text(m ledger.Message) string {
 // until waits until the transcript is as wanted, and returns it.
 func (s *stack) until(what string, ok func([]ledger.Message) bool) []ledger.Message {
 	s.t.Helper()
-	timeout := time.After(60 * time.Second)
+	timeout := time.After(3 * time.Minute)
 	for {
 		changed, stop, _ := s.Ledger.WatchEvents(owner)
 		messages, err := s.Ledger.Messages(s.t.Context(), owner, 0, 1000)
@@ -129,7 +129,7 @@ func (s *stack) until(what string, ok func([]ledger.Message) bool) []ledger.Mess
 			for _, m := range messages {
 				s.t.Log(m.Seq, m.Role, m.Source, s.text(m))
 			}
-			s.t.Fatal("after a minute there is not: " + what)
+			s.t.Fatal("after three minutes there is not: " + what)
 		}
 		stop()
 	}

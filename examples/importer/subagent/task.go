@@ -33,15 +33,17 @@ type Options struct {
 	// refused. Without it the task reads and writes whatever the process may, so set it
 	// on every server.
 	Root string
-	// Database is where an import goes whose input names none: imports.sqlite if empty.
-	Database string
+	// Folder is where the database of an import goes whose input names none, as
+	// <table>.sqlite: one file per table, so that imports do not wait for each other.
+	// Empty means Root or, without one, the working folder.
+	Folder string
 }
 
 // Input says what to import.
 type Input struct {
 	// Source is the path of the CSV file.
 	Source string `json:"source"`
-	// Database is the path of the SQLite file; Options.Database if empty.
+	// Database is the path of the SQLite file; it is in Options.Folder if empty.
 	Database string `json:"database,omitempty"`
 	// Table is replaced; it is named after the file if empty.
 	Table string `json:"table,omitempty"`
@@ -84,7 +86,7 @@ func Task(o Options) agent.Task {
 			return nil, errors.New("the input names no file; give its path as \"source\"")
 		}
 		in.Table = cmp.Or(in.Table, tableName(in.Source))
-		in.Database = cmp.Or(in.Database, o.Database, "imports.sqlite")
+		in.Database = cmp.Or(in.Database, filepath.Join(o.Folder, in.Table+".sqlite"))
 		name := filepath.Base(in.Source)
 		if err := o.confine(&in); err != nil {
 			return nil, err

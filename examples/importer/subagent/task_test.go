@@ -18,8 +18,9 @@ import (
 )
 
 func TestARealFileIsImportedAndTold(t *testing.T) {
-	database := filepath.Join(t.TempDir(), "imports.sqlite")
-	s := start(t, t.TempDir(), importagent.Options{Database: database}, nil)
+	folder := t.TempDir()
+	database := filepath.Join(folder, "airports.sqlite")
+	s := start(t, t.TempDir(), importagent.Options{Folder: folder}, nil)
 	if reply := s.ask("import ../testdata/airports.csv"); !strings.HasPrefix(reply, "I have sent the importer off with airports.csv") {
 		t.Errorf("the reply is %q", reply)
 	}
@@ -75,8 +76,8 @@ func TestTheConversationAnswersWhileALargeFileIsImported(t *testing.T) {
 			<-answered
 		}
 	}
-	database := filepath.Join(t.TempDir(), "imports.sqlite")
-	s := start(t, t.TempDir(), importagent.Options{Database: database}, show)
+	folder := t.TempDir()
+	s := start(t, t.TempDir(), importagent.Options{Folder: folder}, show)
 	s.ask("import " + customers(t, 80_000))
 	s.until("the milestone", func(all []ledger.Message) bool { return len(all) == 3 })
 	var replies []string
@@ -97,7 +98,7 @@ func TestTheConversationAnswersWhileALargeFileIsImported(t *testing.T) {
 	if at := messages[8].At; at >= run.EndedAt {
 		t.Errorf("the last answer came at %v, the run ended at %v", at, run.EndedAt)
 	}
-	if n := rowsIn(t, database, "customers"); n != 80_000 || run.Finish.State != subagent.Delivered || last != 1 {
+	if n := rowsIn(t, filepath.Join(folder, "customers.sqlite"), "customers"); n != 80_000 || run.Finish.State != subagent.Delivered || last != 1 {
 		t.Errorf("%d rows, finish slot %q, last progress %v", n, run.Finish.State, last)
 	}
 }
@@ -121,7 +122,7 @@ func TestWhatCannotBeImportedEndsAsAnErrorThatIsToldOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, t.TempDir(), importagent.Options{Database: filepath.Join(t.TempDir(), "i.sqlite")}, nil)
+			s := start(t, t.TempDir(), importagent.Options{Folder: t.TempDir()}, nil)
 			if tc.path == " " {
 				s.dispatch(`{}`)
 			} else {
@@ -157,7 +158,7 @@ func checkTold(t *testing.T, s *stack, problem string) {
 func TestAFileThatVanishesEndsAsAnError(t *testing.T) {
 	path := customers(t, 20_000)
 	var once sync.Once
-	s := start(t, t.TempDir(), importagent.Options{Database: filepath.Join(t.TempDir(), "i.sqlite")}, func(subagent.Owner, ledger.Event) {
+	s := start(t, t.TempDir(), importagent.Options{Folder: t.TempDir()}, func(subagent.Owner, ledger.Event) {
 		once.Do(func() {
 			if err := os.Remove(path); err != nil {
 				t.Error(err)
@@ -169,18 +170,18 @@ func TestAFileThatVanishesEndsAsAnError(t *testing.T) {
 }
 
 func TestAnImportThatIsInterruptedByAStopEndsOnceAfterTheNextStart(t *testing.T) {
-	data, database := t.TempDir(), filepath.Join(t.TempDir(), "imports.sqlite")
-	path := customers(t, 80_000)
+	data, folder := t.TempDir(), t.TempDir()
+	path := customers(t, 30_000)
 	under := make(chan struct{})
 	var once sync.Once
-	first := start(t, data, importagent.Options{Database: database}, func(subagent.Owner, ledger.Event) {
+	first := start(t, data, importagent.Options{Folder: folder}, func(subagent.Owner, ledger.Event) {
 		once.Do(func() { close(under) })
 	})
 	first.ask("import " + path)
 	<-under
 	first.stop()
 
-	second := start(t, data, importagent.Options{Database: database}, nil)
+	second := start(t, data, importagent.Options{Folder: folder}, nil)
 	second.told(1)
 	run := second.run()
 	if run.Status != subagent.Completed || run.Exec.Epoch < 2 || run.Finish.State != subagent.Delivered {
@@ -197,7 +198,7 @@ func TestAnImportThatIsInterruptedByAStopEndsOnceAfterTheNextStart(t *testing.T)
 			milestones++
 		}
 	}
-	if n := rowsIn(t, database, "customers"); n != 80_000 || ends != 1 || milestones != 1 {
+	if n := rowsIn(t, filepath.Join(folder, "customers.sqlite"), "customers"); n != 30_000 || ends != 1 || milestones != 1 {
 		t.Errorf("%d rows, told %d times, milestone told %d times", n, ends, milestones)
 	}
 }
@@ -205,11 +206,10 @@ func TestAnImportThatIsInterruptedByAStopEndsOnceAfterTheNextStart(t *testing.T)
 func TestACancelledImportStopsAndLeavesNoTable(t *testing.T) {
 	under, cancelled := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	database := filepath.Join(t.TempDir(), "imports.sqlite")
-	s := start(t, t.TempDir(), importagent.Options{Database: database}, func(subagent.Owner, ledger.Event) {
+	s := start(t, t.TempDir(), importagent.Options{Folder: t.TempDir()}, func(subagent.Owner, ledger.Event) {
 		once.Do(func() { close(under); <-cancelled })
 	})
-	s.ask("import " + customers(t, 80_000))
+	s.ask("import " + customers(t, 30_000))
 	<-under
 	if reply := s.ask("cancel"); reply != "Cancelled: 1 import." {
 		t.Errorf("the reply is %q", reply)
@@ -259,7 +259,7 @@ func TestAServerImportsOnlyFromItsFolder(t *testing.T) {
 			}
 		})
 	}
-	if n := rowsIn(t, filepath.Join(root, "imports.sqlite"), "good"); n != 1 {
+	if n := rowsIn(t, filepath.Join(root, "good.sqlite"), "good"); n != 1 {
 		t.Errorf("the table in the folder has %d rows", n)
 	}
 }
