@@ -20,7 +20,7 @@ type demoFlags struct {
 }
 
 const (
-	demoRows    = 400_000
+	demoRows    = 300_000
 	demoMaxRows = 50_000_000
 )
 

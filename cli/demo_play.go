@@ -84,15 +84,14 @@ func writeScript(dir, file string, rows int) ([]line, error) {
 	if file != "" {
 		return []line{{"import " + file, 0}, {"how is it going?", 0.2}, {"what columns does it have?", 0.4}}, nil
 	}
-	customers, airports := filepath.Join(dir, "customers.csv"), filepath.Join(dir, "airports.csv")
 	err := errors.Join(
-		writeOnce(customers, func(w io.Writer) error { return importer.Generate(w, rows, 1) }),
-		writeOnce(airports, func(w io.Writer) error { _, err := io.WriteString(w, importer.Airports()); return err }),
+		writeOnce(filepath.Join(dir, "customers.csv"), func(w io.Writer) error { return importer.Generate(w, rows, 1) }),
+		writeOnce(filepath.Join(dir, "airports.csv"), func(w io.Writer) error { _, err := io.WriteString(w, importer.Airports()); return err }),
 	)
 	return []line{
-		{"import " + customers, 0},
+		{"import customers.csv", 0},
 		{"how is it going?", 0.15},
-		{"import " + airports, 0.3},
+		{"import airports.csv", 0.3},
 		{"what columns does it have?", 0.55},
 		{"how is it going?", 0.75},
 	}, err
@@ -122,7 +121,7 @@ func writeOnce(path string, write func(io.Writer) error) error {
 func (p *play) open(ctx context.Context, dir string) error {
 	agents := agent.NewRegistry()
 	options := importagent.Options{Folder: dir}
-	if err := importagent.Register(agents, options, importagent.Chat{Milestones: p.milestones}); err != nil {
+	if err := importagent.Register(agents, options, importagent.Chat{Folder: dir, Milestones: p.milestones}); err != nil {
 		return err
 	}
 	agents.FormatCompletion, agents.FormatMilestone = importagent.FormatCompletion, importagent.FormatMilestone

@@ -15,6 +15,8 @@ import (
 // Chat is a conversation agent that needs no model: it does what a model's tools would
 // do, by the words it finds in a message.
 type Chat struct {
+	// Folder is where a file is that is named without a folder; empty leaves that to the task.
+	Folder string
 	// Milestones reads the milestones of a run. Without it the question for columns is
 	// answered only by the milestone's own message.
 	Milestones func(ctx context.Context, o subagent.Owner, run string) ([]agent.Milestone, error)
@@ -36,7 +38,7 @@ func (c Chat) Answer(ctx context.Context, t *agent.Turn) (string, error) {
 	words := strings.ToLower(message)
 	switch {
 	case strings.HasPrefix(words, "import "):
-		return dispatch(ctx, t, strings.Trim(strings.TrimSpace(message[len("import "):]), "\"'`"))
+		return c.dispatch(ctx, t, strings.Trim(strings.TrimSpace(message[len("import "):]), "\"'`"))
 	case strings.Contains(words, "column"):
 		return c.columns(ctx, t)
 	case strings.Contains(words, "how is it going"), strings.Contains(words, "status"), strings.Contains(words, "progress"):
@@ -59,8 +61,11 @@ func hear(t *agent.Turn) string {
 const maxSource = 100
 
 // dispatch sends the importer on its way and returns at once.
-func dispatch(ctx context.Context, t *agent.Turn, file string) (string, error) {
+func (c Chat) dispatch(ctx context.Context, t *agent.Turn, file string) (string, error) {
 	name := filepath.Base(file)
+	if name == file {
+		file = filepath.Join(c.Folder, file)
+	}
 	source := "import of " + name
 	if len(source) > maxSource {
 		source = strings.ToValidUTF8(source[:maxSource], "")
