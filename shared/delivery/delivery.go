@@ -125,12 +125,7 @@ func (c *Courier) settle(ctx context.Context, l *ledger.Ledger, p Parcel, run su
 	var before subagent.Backbone
 	after, outcome, err := l.UpdateBackbone(ctx, run.Owner, p.Backbone, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
 		before = b
-		next, o := b.Settle(run.ID)
-		if tail := l.Tail(run.Owner); o == subagent.Apply && tail > 0 {
-			// Our own events follow in one batch: so the next dispatch finds the end.
-			next.Tail = tail + 1
-		}
-		return next, o
+		return b.Settle(run.ID)
 	})
 	return outcome == subagent.Apply && before.Armed && !after.Armed, err
 }

@@ -116,11 +116,10 @@ type start struct {
 
 func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
 	s.events = nil
-	backbone, err := s.ledger.Backbone(ctx, s.req.Owner)
+	backbone, err := s.ledger.BackboneAndTail(ctx, s.req.Owner)
 	if err != nil {
 		return subagent.Run{}, false, err
 	}
-	s.ledger.HintTail(s.req.Owner, backbone.Tail)
 	var voided int64
 	for range maxRounds {
 		var outcome subagent.Outcome
@@ -297,16 +296,15 @@ func (s *start) send(ctx context.Context, row subagent.Run, b subagent.Backbone,
 	if known && row.Status != subagent.Queued {
 		return nil
 	}
-	if err := s.ledger.SendJob(ctx, row, b, 0); err != nil {
-		return err
-	}
 	if !known {
 		s.events = append(s.events, s.ledger.NewEvent("run.dispatched", row.ID, "", dispatched{row.Agent, row.Parent}))
 	}
+	// First, so that the log tells of the dispatch before the run, and the job knows
+	// where the log ends.
 	if err := s.ledger.Emit(ctx, row.Owner, s.events...); err != nil {
 		s.Log.WarnContext(ctx, "events lost", "run_id", row.ID, "error", err)
 	}
-	return nil
+	return s.ledger.SendJob(ctx, row, b, 0)
 }
 
 type dispatched struct {

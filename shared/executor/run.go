@@ -16,6 +16,7 @@ import (
 
 // Run handles a message of the runs queue. A nil error acknowledges it.
 func (e *Executor) Run(ctx context.Context, w ledger.Wake) error {
+	e.Ledger.LearnTail(w)
 	token := e.Ledger.Token()
 	row, outcome, err := e.Ledger.UpdateRun(ctx, w.Hint(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.Acquire(token, e.Ledger.Now(), e.Ledger.Terms)

@@ -55,11 +55,11 @@ func (l *Ledger) Emit(ctx context.Context, o subagent.Owner, events ...Event) er
 // append writes one batch under the next free number. The number is guessed from
 // memory; a wrong guess meets another batch, or leaves a gap.
 func (l *Ledger) append(ctx context.Context, o subagent.Owner, events []Event) error {
-	next, known := l.tails.get(o)
-	read := !known
+	remembered, known := l.tails.get(o)
+	next, read := remembered.next, !known
 	if read {
 		var err error
-		if next, err = l.tail(ctx, o); err != nil {
+		if next, err = l.readTail(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func (l *Ledger) append(ctx context.Context, o subagent.Owner, events []Event) e
 		if !read {
 			// The remembered end was stale, perhaps by much.
 			read = true
-			if next, err = l.tail(ctx, o); err != nil {
+			if next, err = l.readTail(ctx, o); err != nil {
 				return err
 			}
 		}
@@ -87,22 +87,7 @@ func (l *Ledger) append(ctx context.Context, o subagent.Owner, events []Event) e
 	return fmt.Errorf("appending to the log of %s: %w", partition(o), ErrContended)
 }
 
-// Tail returns the number of the next batch as far as is known, zero if it is not;
-// HintTail tells it from what another process knew. Being wrong costs a write and a
-// read, or a gap in the numbers.
-func (l *Ledger) Tail(o subagent.Owner) int64 {
-	n, _ := l.tails.get(o)
-	return n
-}
-
-// HintTail remembers n as the end of the log unless something is known already.
-func (l *Ledger) HintTail(o subagent.Owner, n int64) {
-	if _, known := l.tails.get(o); !known && n > 0 {
-		l.tails.set(o, n)
-	}
-}
-
-func (l *Ledger) tail(ctx context.Context, o subagent.Owner) (int64, error) {
+func (l *Ledger) readTail(ctx context.Context, o subagent.Owner) (int64, error) {
 	last, _, err := list[batch](ctx, l, platform.Query{Partition: partition(o), Prefix: eventPrefix, Descending: true, Limit: 1})
 	if err != nil || len(last) == 0 || len(last[0].Events) == 0 {
 		return 1, err

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
@@ -12,21 +14,24 @@ import (
 //
 //	partition            sort                   item
 //	tenant/conversation  CONV                   subagent.Conversation
-//	                     BACKBONE               subagent.Backbone
 //	                     TURN#<turn>            subagent.Turn
 //	                     RUN#<run>              subagent.Run, the control row
 //	                     MSG#<number>           Message
 //	                     EVENT#<number>         a batch of Events
+//	                     EVENT~BACKBONE         subagent.Backbone, right behind the newest event
 //	                     VALUE#<hash>           a value too large for its row
 //	…/conversation/run   STEP#<key>             Step, the journal (of a run or of a turn)
 //	                     MILESTONE#<sequence>   Milestone
 //	                     INBOX#<number>         InboxMessage
 
 const (
-	turnPrefix      = "TURN#"
-	runPrefix       = "RUN#"
-	messagePrefix   = "MSG#"
-	eventPrefix     = "EVENT#"
+	turnPrefix    = "TURN#"
+	runPrefix     = "RUN#"
+	messagePrefix = "MSG#"
+	eventPrefix   = "EVENT#"
+	// eventFamily begins the keys of the events, and that of the backbone behind them.
+	eventFamily     = "EVENT"
+	backboneSort    = eventFamily + "~BACKBONE"
 	valuePrefix     = "VALUE#"
 	stepPrefix      = "STEP#"
 	milestonePrefix = "MILESTONE#"
@@ -42,7 +47,7 @@ func conversationKey(o subagent.Owner) platform.Key {
 }
 
 func backboneKey(o subagent.Owner) platform.Key {
-	return platform.Key{Partition: partition(o), Sort: "BACKBONE"}
+	return platform.Key{Partition: partition(o), Sort: backboneSort}
 }
 
 func turnKey(o subagent.Owner, id string) platform.Key {
@@ -79,3 +84,12 @@ func inboxKey(o subagent.Owner, run string, number int) platform.Key {
 
 // numbered keeps the byte order of sort keys that of their numbers.
 func numbered(prefix string, n int64) string { return fmt.Sprintf("%s%016d", prefix, n) }
+
+// batchNumber is the reverse of eventKey.
+func batchNumber(k platform.Key) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimPrefix(k.Sort, eventPrefix), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading the key of a batch of events: %w", err)
+	}
+	return n, nil
+}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/errand-dev/errand/shared/platform"
@@ -28,7 +27,7 @@ type Ledger struct {
 
 // New returns a ledger over store.
 func New(store platform.Store, terms subagent.Terms, now func() time.Time, nonce func() string) *Ledger {
-	return &Ledger{store: store, Now: now, Nonce: nonce, Terms: terms, tails: &tails{next: map[subagent.Owner]int64{}}}
+	return &Ledger{store: store, Now: now, Nonce: nonce, Terms: terms, tails: newTails(now, terms.Process != "")}
 }
 
 // Token returns a fresh holder's token.
@@ -77,13 +76,19 @@ type row[T any] struct {
 	version int64
 }
 
+// absent is the version of a hint that says: the item was read, and is not there.
+const absent = -1
+
 // update applies rule to the row under key until it is written, or the rule refuses.
-// A hint (version over zero) saves the read: a write from a stale one fails and
+// A hint (a version that is not zero) saves the read: a write from a stale one fails and
 // brings the fresh row, a refusal from a hint is judged again on a fresh read. A
 // write whose answer was lost recognises itself by its nonce.
 func update[T any](ctx context.Context, l *Ledger, key platform.Key, hint row[T], expires func(T) time.Time, rule func(T, int64) (T, subagent.Outcome)) (row[T], subagent.Outcome, error) {
 	cur, fresh := hint, false
-	if hint.version == 0 {
+	switch hint.version {
+	case absent:
+		cur.version = 0
+	case 0:
 		var err error
 		if cur, err = load[T](ctx, l, key); err != nil {
 			return cur, 0, err
@@ -224,29 +229,4 @@ func writer(body []byte) string {
 		return ""
 	}
 	return w.Nonce
-}
-
-// tails remembers where the event log of a conversation ends. Being wrong costs a
-// read, or a gap in the numbers.
-type tails struct {
-	mu   sync.Mutex
-	next map[subagent.Owner]int64
-}
-
-const maxTails = 10_000
-
-func (t *tails) get(o subagent.Owner) (int64, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n, ok := t.next[o]
-	return n, ok
-}
-
-func (t *tails) set(o subagent.Owner, n int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.next) >= maxTails {
-		clear(t.next)
-	}
-	t.next[o] = n
 }

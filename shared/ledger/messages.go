@@ -29,6 +29,9 @@ type Wake struct {
 	// Backbone and BackboneVersion are the same for the conversation's backbone, when small.
 	Backbone        *subagent.Backbone `json:"backbone,omitempty"`
 	BackboneVersion int64              `json:"backbone_version,omitempty"`
+	// Tail is the number of the next batch of events, as it was at TailAt.
+	Tail   int64         `json:"tail,omitempty"`
+	TailAt subagent.Time `json:"tail_at,omitempty"`
 }
 
 // ErrPoison is wrapped by every refusal of a message that can never be handled.
@@ -82,8 +85,8 @@ func (w Wake) BackboneHint() subagent.Backbone {
 // smallBackbone is how many reservations a backbone may have to travel as a hint.
 const smallBackbone = 4
 
-// SendJob wakes an executor for the run, after delay. The row and the backbone travel
-// along as hints if their versions are known.
+// SendJob wakes an executor for the run, after delay. The row, the backbone and the end
+// of the event log travel along as hints if they are known.
 func (l *Ledger) SendJob(ctx context.Context, r subagent.Run, b subagent.Backbone, delay time.Duration) error {
 	w := Wake{Owner: r.Owner, Run: r.ID}
 	if r.Version > 0 {
@@ -91,6 +94,9 @@ func (l *Ledger) SendJob(ctx context.Context, r subagent.Run, b subagent.Backbon
 	}
 	if b.Version > 0 && len(b.Open) <= smallBackbone {
 		w.Backbone, w.BackboneVersion = &b, b.Version
+	}
+	if known, ok := l.tails.get(r.Owner); ok {
+		w.Tail, w.TailAt = known.next, subagent.At(known.at)
 	}
 	return l.send(ctx, w, platform.Message{Queue: platform.Runs, Group: r.Owner.Tenant, Delay: min(delay, platform.MaxDelay)})
 }

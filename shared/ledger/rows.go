@@ -13,19 +13,31 @@ import (
 // Backbone reads the backbone of a conversation; it is empty if there is none yet.
 func (l *Ledger) Backbone(ctx context.Context, o subagent.Owner) (subagent.Backbone, error) {
 	r, err := load[subagent.Backbone](ctx, l, backboneKey(o))
+	return backboneOf(r), err
+}
+
+// backboneOf completes a row that was read. Its Open is never nil: by that UpdateBackbone
+// tells a hint that there is no backbone from no hint.
+func backboneOf(r row[subagent.Backbone]) subagent.Backbone {
 	r.value.Version = r.version
-	return r.value, err
+	if r.value.Open == nil {
+		r.value.Open = map[string]subagent.Reservation{}
+	}
+	return r.value
 }
 
 // UpdateBackbone applies rule to the backbone. See UpdateRun.
 func (l *Ledger) UpdateBackbone(ctx context.Context, o subagent.Owner, hint subagent.Backbone, rule func(subagent.Backbone) (subagent.Backbone, subagent.Outcome)) (subagent.Backbone, subagent.Outcome, error) {
-	r, outcome, err := update(ctx, l, backboneKey(o), row[subagent.Backbone]{hint, hint.Version}, nil,
+	known := row[subagent.Backbone]{hint, hint.Version}
+	if hint.Version == 0 && hint.Open != nil {
+		known.version = absent
+	}
+	r, outcome, err := update(ctx, l, backboneKey(o), known, nil,
 		func(b subagent.Backbone, version int64) (subagent.Backbone, subagent.Outcome) {
 			b.Version = version
 			return rule(b)
 		})
-	r.value.Version = r.version
-	return r.value, outcome, err
+	return backboneOf(r), outcome, err
 }
 
 // Run reads a control row; its Status is empty if there is none.

@@ -41,7 +41,6 @@ func (r *Reconciler) Tick(ctx context.Context, w ledger.Wake) error {
 	if err != nil {
 		return err
 	}
-	r.Ledger.HintTail(w.Owner, b.Tail)
 	for range maxRounds {
 		if !b.Current(w.Tick) {
 			return nil

@@ -35,8 +35,6 @@ type Backbone struct {
 	Open map[string]Reservation `json:"open"`
 	// Warned is set while the live-count warning has been given.
 	Warned bool `json:"warned,omitempty"`
-	// Tail is the next batch of the event log when this was written: a hint, never more.
-	Tail int64 `json:"tail,omitempty"`
 }
 
 // Limits of a conversation's outstanding runs.
