@@ -105,9 +105,11 @@ type Message struct {
 	ID   string
 	Text string
 	// From is the child run whose end it tells, empty for a follow-up.
-	From   string
-	Source string
-	At     time.Time
+	From string
+	// Milestone is set if it tells of a milestone of that run, not of its end.
+	Milestone string
+	Source    string
+	At        time.Time
 }
 
 // Turn is one turn of a conversation, as its chat sees it.

@@ -2,39 +2,50 @@ package delivery
 
 import (
 	"context"
+	"slices"
 
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
-// tellAncestor puts the message into the inbox of the run that dispatched this one.
-// If that has ended, the nearest living ancestor gets it, at last the conversation.
-func (c *Courier) tellAncestor(ctx context.Context, l *ledger.Ledger, p *Parcel) error {
-	text := c.completionText(p.Run)
-	if text == "" {
-		return nil
+// tell brings what the turn says to whoever dispatched the run: into the inbox of its
+// parent; if that has ended, of the nearest living ancestor, with the path told; at
+// last, or if a turn or the API dispatched it, to the conversation.
+//
+// above are the runs to try, the innermost last.
+func (c *Courier) tell(ctx context.Context, l *ledger.Ledger, p *Parcel, t subagent.Turn, text string, above []string) error {
+	m := ledger.InboxMessage{
+		ID: t.ID, From: t.Run, Source: p.Run.Notice.Source, Told: string(t.Told),
+		Milestone: t.Milestone, Narrate: t.Mode == subagent.Narrate, At: subagent.At(l.Now()),
 	}
-	for id := p.Run.Parent; id != ""; {
+	for _, id := range slices.Backward(above) {
 		parent, err := l.Run(ctx, p.Run.Owner, id)
 		if err != nil {
 			return err
 		}
 		if parent.Status.Live() {
-			message := ledger.InboxMessage{
-				ID: MessageID(p.Run.ID, p.Run.Status), From: p.Run.ID, Source: p.Run.Notice.Source,
-				Told: string(p.Run.Status), At: subagent.At(l.Now()),
-			}
-			if message.Text, err = l.StoreValue(ctx, p.Run.Owner, text); err != nil {
+			if m.Text, err = l.StoreValue(ctx, p.Run.Owner, text); err != nil {
 				return err
 			}
-			put, err := PutInbox(ctx, l, parent, message)
-			if put || err != nil {
+			if put, err := PutInbox(ctx, l, parent, m); put || err != nil {
 				return err
 			}
 		}
-		id = parent.Parent
+		if id == p.Run.Parent {
+			text = orphaned(text, id)
+		}
 	}
-	return c.tellConversation(ctx, l, p)
+	var err error
+	if t.Message, err = l.StoreValue(ctx, p.Run.Owner, text); err != nil {
+		return err
+	}
+	_, err = c.accept(ctx, l, t, p)
+	return err
+}
+
+// orphaned adds to a message why somebody else than the run's parent gets it.
+func orphaned(text, parent string) string {
+	return text + "\nIt was dispatched by run " + parent + ", which has ended."
 }
 
 // PutInbox adds the message to the inbox of a live run. It reports false if the run has
@@ -87,25 +98,33 @@ func inInbox(ctx context.Context, l *ledger.Ledger, run subagent.Run, id string)
 // Forward passes a message that the run did not read before it ended to its nearest
 // living ancestor, at last to the conversation.
 func (c *Courier) Forward(ctx context.Context, l *ledger.Ledger, run subagent.Run, m ledger.InboxMessage) error {
-	for id := run.Parent; id != ""; {
-		parent, err := l.Run(ctx, run.Owner, id)
-		if err != nil {
-			return err
-		}
-		if put, err := PutInbox(ctx, l, parent, m); put || err != nil {
-			return err
-		}
-		id = parent.Parent
-	}
 	child, err := l.Run(ctx, run.Owner, m.From)
 	if err != nil {
 		return err
 	}
-	child.Status = subagent.Status(m.Told)
-	slot := subagent.Finish
-	if child.Status == subagent.Interrupted {
-		slot = subagent.GiveUp
+	text, err := l.LoadValue(ctx, run.Owner, m.Text)
+	if err != nil {
+		return err
 	}
-	p := Parcel{Run: child, Slot: slot}
-	return c.tellConversation(ctx, l, &p)
+	if child.Parent == run.ID {
+		text = orphaned(text, run.ID)
+	}
+	t := c.newTurn(l, child, m.ID)
+	t.Told, t.Milestone = subagent.Status(m.Told), m.Milestone
+	switch {
+	case m.Milestone != "":
+		t.Kind = subagent.MilestoneTurn
+	case t.Told == subagent.Interrupted:
+		t.Kind, t.Slot = subagent.GiveUpTurn, subagent.GiveUp
+	default:
+		t.Kind, t.Slot = subagent.FinishTurn, subagent.Finish
+	}
+	if m.Narrate {
+		t.Mode = subagent.Narrate
+	}
+	p := Parcel{Run: child}
+	if err := c.tell(ctx, l, &p, t, text, run.Lineage()); err != nil {
+		return err
+	}
+	return c.emit(ctx, l, p)
 }

@@ -10,9 +10,11 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 
 	"github.com/errand-dev/errand/shared/agent"
@@ -46,16 +48,31 @@ type Parcel struct {
 // any number of times, by anyone: a slot that is closed, superseded or not due is left
 // alone.
 func (c *Courier) Deliver(ctx context.Context, p Parcel) error {
-	if p.due() && p.hooked() {
-		c.hook(ctx, p)
+	if p.due() && p.hooked() && c.Agents.OnFinish != nil {
+		run, taken, err := c.hookHolding(ctx, p)
+		if err != nil {
+			return err
+		}
+		if !taken {
+			return c.emit(ctx, c.Ledger, p)
+		}
+		p.Run = run
 	}
 	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error { return c.DeliverIn(ctx, l, p) })
 }
 
 // DeliverIn is Deliver on a view of the ledger, so that it becomes durable together
-// with what led to it. It does not call the metering hook.
+// with what led to it. It does not call the metering hook. Milestones that were reached
+// and not told yet come before the slot: nobody would look for them afterwards.
 func (c *Courier) DeliverIn(ctx context.Context, l *ledger.Ledger, p Parcel) error {
-	p.Events = append([]ledger.Event{}, p.Events...)
+	p.Events = slices.Clone(p.Events)
+	if p.due() {
+		run, err := c.tellMilestones(ctx, l, p.Run, p.Attempt)
+		if err != nil {
+			return err
+		}
+		p.Run = run
+	}
 	switch {
 	case !p.due():
 		return c.emit(ctx, l, p)
@@ -65,10 +82,8 @@ func (c *Courier) DeliverIn(ctx context.Context, l *ledger.Ledger, p Parcel) err
 		return c.sendToHandler(ctx, l, p)
 	case !p.Run.Notice.Message:
 		return c.inject(ctx, l, p, nil)
-	case p.Run.Parent != "":
-		return c.inject(ctx, l, p, c.tellAncestor)
 	}
-	return c.inject(ctx, l, p, c.tellConversation)
+	return c.inject(ctx, l, p, c.tellEnd)
 }
 
 // due reports whether the row, as it was read, owes this delivery.
@@ -83,7 +98,7 @@ func (p Parcel) due() bool {
 }
 
 // hooked reports whether the metering hook is called here, and not with the handler.
-func (p Parcel) hooked() bool { return !p.Run.Awaited && p.Run.Notice.Handler == "" }
+func (p Parcel) hooked() bool { return p.Run.Awaited || p.Run.Notice.Handler == "" }
 
 // inject makes the message durable, marks the slot and closes the reservation, in
 // this order: each step may be the last that happens.
@@ -152,43 +167,35 @@ func MessageID(run string, status subagent.Status) string {
 	return "detached-finish:" + shorten(run) + ":" + string(status)
 }
 
-func (c *Courier) tellConversation(ctx context.Context, l *ledger.Ledger, p *Parcel) error {
-	text := c.completionText(p.Run)
+func (c *Courier) tellEnd(ctx context.Context, l *ledger.Ledger, p *Parcel) error {
+	text := c.completionText(ctx, p.Run)
 	if text == "" {
 		return nil
 	}
-	turn, err := c.newTurn(ctx, l, p.Run, MessageID(p.Run.ID, p.Run.Status), text)
-	if err != nil {
-		return err
-	}
+	turn := c.newTurn(l, p.Run, MessageID(p.Run.ID, p.Run.Status))
 	turn.Kind, turn.Slot, turn.Told = kindOf(p.Slot), p.Slot, p.Run.Status
-	return c.accept(ctx, l, turn, p.Attempt, p)
+	return c.tell(ctx, l, p, turn, text, p.Run.Lineage())
 }
 
-// newTurn returns a turn that tells of the run.
-func (c *Courier) newTurn(ctx context.Context, l *ledger.Ledger, r subagent.Run, id, text string) (subagent.Turn, error) {
-	message, err := l.StoreValue(ctx, r.Owner, text)
-	source := r.Notice.Source
-	if source == "" {
-		source = DefaultSource
-	}
+// newTurn returns a turn about the run.
+func (c *Courier) newTurn(l *ledger.Ledger, r subagent.Run, id string) subagent.Turn {
 	return subagent.Turn{
-		Owner: r.Owner, ID: id, Status: subagent.Queued, Message: message,
-		Run: r.ID, Source: source, AcceptedAt: subagent.At(l.Now()),
-	}, err
+		Owner: r.Owner, ID: id, Status: subagent.Queued, Run: r.ID,
+		Source: cmp.Or(r.Notice.Source, DefaultSource), AcceptedAt: subagent.At(l.Now()),
+	}
 }
 
 // accept makes the turn durable, then wakes the conversation. A turn that is known and
-// not done is woken again under another attempt.
-func (c *Courier) accept(ctx context.Context, l *ledger.Ledger, t subagent.Turn, attempt string, p *Parcel) error {
+// not done is woken again under another attempt; done reports that it has ended.
+func (c *Courier) accept(ctx context.Context, l *ledger.Ledger, t subagent.Turn, p *Parcel) (done bool, err error) {
 	stored, known, err := l.CreateTurn(ctx, t)
 	if err != nil || known && stored.Done() {
-		return err
+		return err == nil, err
 	}
 	if !known {
 		p.Events = append(p.Events, l.NewEvent("turn.accepted", t.Run, t.ID, TurnEvent{Kind: t.Kind}))
 	}
-	return l.SendTurn(ctx, t.Owner, t.ID, attempt)
+	return false, l.SendTurn(ctx, t.Owner, t.ID, p.Attempt)
 }
 
 // TurnEvent is the data of turn events.
@@ -212,13 +219,19 @@ func (c *Courier) wakeParent(ctx context.Context, l *ledger.Ledger, p *Parcel) e
 // sendToHandler sends a turn in which the handler is called. Each claim makes another
 // turn id, so that a failed attempt does not stand in the way of the next.
 func (c *Courier) sendToHandler(ctx context.Context, l *ledger.Ledger, p Parcel) error {
-	id := fmt.Sprintf("handle:%s:%s:%d", shorten(p.Run.ID), p.Slot, p.Run.Claim.N)
-	turn, err := c.newTurn(ctx, l, p.Run, id, "")
-	if err != nil {
-		return err
+	if p.Run.Claim.Token == "" && !p.Run.Claim.Free(subagent.At(l.Now()), l.Terms) {
+		// A pause after a failure: the tick comes back when it is over.
+		return c.emit(ctx, l, p)
 	}
+	turn := c.newTurn(l, p.Run, fmt.Sprintf("handle:%s:%s:%d", shorten(p.Run.ID), p.Slot, p.Run.Claim.N))
 	turn.Kind, turn.Mode, turn.Slot, turn.Told = kindOf(p.Slot), subagent.Handle, p.Slot, p.Run.Status
-	if err := c.accept(ctx, l, turn, p.Attempt, &p); err != nil {
+	done, err := c.accept(ctx, l, turn, &p)
+	if err == nil && done && p.Attempt != "" {
+		// It ended without taking the claim, because that was held or the turn was given up.
+		turn.ID += ":" + p.Attempt
+		_, err = c.accept(ctx, l, turn, &p)
+	}
+	if err != nil {
 		return err
 	}
 	return c.emit(ctx, l, p)

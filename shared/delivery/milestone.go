@@ -18,53 +18,65 @@ func MilestoneID(run, name string) string {
 // that was not offered yet, and notes how far it came. The executor calls it warm, the
 // tick when the executor died in between.
 func (c *Courier) TellMilestones(ctx context.Context, r subagent.Run, attempt string) (subagent.Run, error) {
-	if len(r.Notice.Milestones) == 0 || r.MilestonesTold >= r.Milestones {
+	if !untold(r) {
 		return r, nil
 	}
-	reached, err := c.Ledger.Milestones(ctx, r.Owner, r.ID, r.MilestonesTold)
-	if err != nil || len(reached) == 0 {
-		return r, err
-	}
-	told := r.MilestonesTold + len(reached)
-	err = c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
-		p := Parcel{Run: r}
-		for _, m := range reached {
-			if r.Notice.Wants(m.Name) {
-				if err := c.tellMilestone(ctx, l, r, m, attempt, &p); err != nil {
-					return err
-				}
-			}
-		}
-		next, outcome, err := l.UpdateRun(ctx, r, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			if r.MilestonesTold >= told {
-				return r, subagent.Mine
-			}
-			r.MilestonesTold = told
-			return r, subagent.Apply
-		})
-		if err == nil && outcome.OK() {
+	err := c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		next, err := c.tellMilestones(ctx, l, r, attempt)
+		if err == nil {
 			r = next
 		}
-		if err != nil {
-			return err
-		}
-		return c.emit(ctx, l, p)
+		return err
 	})
 	return r, err
 }
 
-func (c *Courier) tellMilestone(ctx context.Context, l *ledger.Ledger, r subagent.Run, m ledger.Milestone, attempt string, p *Parcel) error {
-	text := c.milestoneText(r, agent.Milestone{Name: m.Name, Sequence: m.Sequence, At: m.At.Time(), Data: m.Data})
+func untold(r subagent.Run) bool {
+	return len(r.Notice.Milestones) > 0 && r.MilestonesTold < r.Milestones
+}
+
+func (c *Courier) tellMilestones(ctx context.Context, l *ledger.Ledger, r subagent.Run, attempt string) (subagent.Run, error) {
+	if !untold(r) {
+		return r, nil
+	}
+	reached, err := l.Milestones(ctx, r.Owner, r.ID, r.MilestonesTold)
+	if err != nil || len(reached) == 0 {
+		return r, err
+	}
+	p := Parcel{Run: r, Attempt: attempt}
+	for _, m := range reached {
+		if r.Notice.Wants(m.Name) {
+			if err := c.tellMilestone(ctx, l, r, m, &p); err != nil {
+				return r, err
+			}
+		}
+	}
+	told := r.MilestonesTold + len(reached)
+	next, _, err := l.UpdateRun(ctx, r, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		switch {
+		case r.Status == "":
+			return r, subagent.Absent
+		case r.MilestonesTold >= told:
+			return r, subagent.Mine
+		}
+		r.MilestonesTold = told
+		return r, subagent.Apply
+	})
+	if err != nil {
+		return r, err
+	}
+	return next, c.emit(ctx, l, p)
+}
+
+func (c *Courier) tellMilestone(ctx context.Context, l *ledger.Ledger, r subagent.Run, m ledger.Milestone, p *Parcel) error {
+	text := c.milestoneText(ctx, r, agent.Milestone{Name: m.Name, Sequence: m.Sequence, At: m.At.Time(), Data: m.Data})
 	if text == "" {
 		return nil
 	}
-	turn, err := c.newTurn(ctx, l, r, MilestoneID(r.ID, m.Name), text)
-	if err != nil {
-		return err
-	}
+	turn := c.newTurn(l, r, MilestoneID(r.ID, m.Name))
 	turn.Kind, turn.Milestone = subagent.MilestoneTurn, m.Name
 	if !r.Notice.React {
 		turn.Mode = subagent.Narrate
 	}
-	return c.accept(ctx, l, turn, attempt, p)
+	return c.tell(ctx, l, p, turn, text, p.Run.Lineage())
 }

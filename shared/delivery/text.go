@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -10,11 +11,25 @@ import (
 )
 
 // completionText is the text of a finish or give_up message; empty suppresses it.
-func (c *Courier) completionText(r subagent.Run) string {
-	info := agent.InfoOf(r)
+func (c *Courier) completionText(ctx context.Context, r subagent.Run) string {
 	if c.Agents.FormatCompletion != nil {
-		return c.Agents.FormatCompletion(info)
+		return c.formatted(ctx, r, func() string { return c.Agents.FormatCompletion(agent.InfoOf(r)) }, completionText)
 	}
+	return completionText(r)
+}
+
+// formatted is the text of the user's own format or, if that panics, ours: a bad
+// format must not keep a result from its receiver.
+func (c *Courier) formatted(ctx context.Context, r subagent.Run, format func() string, ours func(subagent.Run) string) (text string) {
+	err := protect(func() error { text = format(); return nil })
+	if err != nil {
+		c.Log.ErrorContext(ctx, "format failed", "run_id", r.ID, "error", err)
+		return ours(r)
+	}
+	return text
+}
+
+func completionText(r subagent.Run) string {
 	name := fmt.Sprintf("The background task %q (run %s)", r.Agent, r.ID)
 	switch r.Status {
 	case subagent.Completed:
@@ -36,10 +51,15 @@ func (c *Courier) completionText(r subagent.Run) string {
 }
 
 // milestoneText is the text of a milestone message; empty suppresses it.
-func (c *Courier) milestoneText(r subagent.Run, m agent.Milestone) string {
+func (c *Courier) milestoneText(ctx context.Context, r subagent.Run, m agent.Milestone) string {
+	ours := func(r subagent.Run) string { return milestoneText(r, m) }
 	if c.Agents.FormatMilestone != nil {
-		return c.Agents.FormatMilestone(agent.InfoOf(r), m)
+		return c.formatted(ctx, r, func() string { return c.Agents.FormatMilestone(agent.InfoOf(r), m) }, ours)
 	}
+	return ours(r)
+}
+
+func milestoneText(r subagent.Run, m agent.Milestone) string {
 	text := fmt.Sprintf("The background task %q (run %s) has reached %q.", r.Agent, r.ID, m.Name)
 	if len(m.Data) == 0 {
 		return text

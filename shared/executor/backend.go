@@ -297,7 +297,7 @@ func (x *execution) openMessages(ctx context.Context, messages []ledger.InboxMes
 		if err != nil {
 			return nil, err
 		}
-		opened = append(opened, agent.Message{ID: m.ID, Text: text, From: m.From, Source: m.Source, At: m.At.Time()})
+		opened = append(opened, agent.Message{ID: m.ID, Text: text, From: m.From, Milestone: m.Milestone, Source: m.Source, At: m.At.Time()})
 	}
 	return opened, nil
 }

@@ -77,10 +77,14 @@ type InboxMessage struct {
 	ID   string         `json:"id"`
 	Text subagent.Value `json:"text"`
 	// From is the child run that the message tells of, if it does.
-	From   string        `json:"from,omitempty"`
-	Source string        `json:"src,omitempty"`
-	Told   string        `json:"told,omitempty"`
-	At     subagent.Time `json:"at"`
+	From   string `json:"from,omitempty"`
+	Source string `json:"src,omitempty"`
+	Told   string `json:"told,omitempty"`
+	// Milestone is the milestone of that run that the message tells of instead of its
+	// end; Narrate says how to tell it if nobody but the conversation is left.
+	Milestone string        `json:"ms,omitempty"`
+	Narrate   bool          `json:"narrate,omitempty"`
+	At        subagent.Time `json:"at"`
 }
 
 // AddInbox stores message number n of the run's inbox unless there is one; it returns
