@@ -39,6 +39,8 @@ type options struct {
 	noHub   bool
 	cap     int
 	handler func(http.Handler) http.Handler
+	// timeout is the server's for reading and writing.
+	timeout time.Duration
 }
 
 func open(t *testing.T, o options) *site {
@@ -73,7 +75,9 @@ func open(t *testing.T, o options) *site {
 	if o.handler != nil {
 		h = o.handler(h)
 	}
-	server := httptest.NewServer(h)
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ReadTimeout, server.Config.WriteTimeout = o.timeout, o.timeout
+	server.Start()
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	for pattern := range ingress.Answers() {

@@ -110,6 +110,18 @@ func TestALongPollEndsEmptyAfterItsTime(t *testing.T) {
 	}
 }
 
+func TestAServersTimeoutsDoNotCutOffWhoWaits(t *testing.T) {
+	s := open(t, options{idle: true, timeout: 100 * time.Millisecond})
+	get[api.Turn](s, s.call("POST", "/v1/conversations/c/turns", `{"message":"a"}`), 202)
+	frames := streamOf(t, t.Context(), s.url+"/v1/conversations/c/events")
+	next(t, frames)
+	get[api.EventPage](s, s.call("GET", fmt.Sprintf("/v1/conversations/c/events?wait_ms=300&after=%d", s.last("c")), ""), 200)
+	s.hub.Publish(owner("c"), s.Ledger.NewEvent("run.progress", "r", "", nil))
+	if f := next(t, frames); f.event != "run.progress" {
+		t.Errorf("after the timeout came %+v", f)
+	}
+}
+
 func TestEventsArePagedWithoutGapsOrRepeats(t *testing.T) {
 	s := open(t, options{idle: true})
 	const total = 25

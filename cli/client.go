@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/apiclient"
+)
+
+const (
+	envEndpoint     = "ERRAND_ENDPOINT"
+	envToken        = "ERRAND_TOKEN"
+	envConversation = "ERRAND_CONVERSATION"
+
+	defaultEndpoint     = "http://127.0.0.1:8080"
+	defaultConversation = "c1"
+)
+
+// newClients returns the commands that talk to a running server.
+func newClients() []*cobra.Command {
+	return []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newAudit()}
+}
+
+// clientFlags are what every command that talks to a server takes.
+type clientFlags struct {
+	endpoint, token, conversation string
+	json                          bool
+}
+
+func (f *clientFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.endpoint, "endpoint", "", fmt.Sprintf("URL of the server (default $%s, else %s)", envEndpoint, defaultEndpoint))
+	flags.StringVar(&f.token, "token", "", fmt.Sprintf("bearer token (default $%s)", envToken))
+	flags.StringVarP(&f.conversation, "conversation", "c", "", fmt.Sprintf("the conversation (default $%s, else %s)", envConversation, defaultConversation))
+	flags.BoolVar(&f.json, "json", false, "print what the server says as JSON")
+}
+
+// session is one command at work with a server.
+type session struct {
+	*apiclient.Client
+	conversation string
+	json         bool
+	out          io.Writer
+}
+
+// client returns a RunE that calls work with a session, and tells what to do next when
+// that fails.
+func (f *clientFlags) client(work func(ctx context.Context, s session, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		endpoint := cmp.Or(f.endpoint, os.Getenv(envEndpoint), defaultEndpoint)
+		client, err := apiclient.New(endpoint, cmp.Or(f.token, os.Getenv(envToken)), &http.Client{})
+		if err != nil {
+			return usageError{err}
+		}
+		s := session{
+			Client: client, json: f.json, out: cmd.OutOrStdout(),
+			conversation: cmp.Or(f.conversation, os.Getenv(envConversation), defaultConversation),
+		}
+		return s.advise(work(cmd.Context(), s, args))
+	}
+}
+
+// advice adds what to do next to an error, without hiding it.
+type advice struct {
+	error
+	next string
+}
+
+func (a advice) Error() string { return a.error.Error() + "\n  " + a.next }
+func (a advice) Unwrap() error { return a.error }
+
+func (s session) advise(err error) error {
+	var p *api.Problem
+	switch {
+	case errors.As(err, new(*apiclient.UnreachableError)):
+		return advice{err, "start it with: errand serve --lab (or name another server with --endpoint)"}
+	case !errors.As(err, &p):
+		return err
+	}
+	switch next := s.next(p); {
+	case next != "":
+		return advice{err, next}
+	case p.Code() == "invalid-id":
+		return usageError{err}
+	}
+	return err
+}
+
+func (s session) next(p *api.Problem) string {
+	switch p.Code() {
+	case "unauthenticated":
+		return "give a token with --token or $" + envToken
+	case "not-found":
+		return fmt.Sprintf("see what there is with: errand runs -c %s (a conversation begins with: errand send -c %s 'say hello')", s.conversation, s.conversation)
+	case "nothing-to-redrive":
+		return fmt.Sprintf("see where the run stands with: errand show -c %s RUN", s.conversation)
+	case "concurrency-limit":
+		return fmt.Sprintf("see what runs with: errand runs --active -c %s", s.conversation)
+	case "idempotency-key-reused":
+		return "use another --key for another message"
+	}
+	return ""
+}
+
+// oneArg wants exactly one argument, of that name.
+func oneArg(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usageError{fmt.Errorf("%s takes one %s, got %d arguments; see '%s --help'", cmd.CommandPath(), name, len(args), cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// print writes value as JSON if that was asked for, else calls human.
+func (s session) print(value any, human func() error) error {
+	if !s.json {
+		return human()
+	}
+	encoder := json.NewEncoder(s.out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return nil
+}
+
+// printf writes for people.
+func (s session) printf(format string, args ...any) error {
+	if _, err := fmt.Fprintf(s.out, format, args...); err != nil {
+		return fmt.Errorf("printing: %w", err)
+	}
+	return nil
+}
+
+// plain takes out what would steer a terminal: texts come from agents and users.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// oneLine is plain text on one line of at most n characters.
+func oneLine(text string, n int) string {
+	runes := []rune(strings.Join(strings.Fields(plain(text)), " "))
+	if len(runes) > n {
+		return string(runes[:n-1]) + "…"
+	}
+	return string(runes)
+}

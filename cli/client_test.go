@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/ingress"
+	"github.com/errand-dev/errand/shared/lab"
+	"github.com/errand-dev/errand/shared/serve"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// server runs a whole stack with the lab for the test and returns its URL.
+func server(t *testing.T) string {
+	t.Helper()
+	agents := agent.NewRegistry()
+	if err := lab.Register(agents); err != nil {
+		t.Fatal(err)
+	}
+	hub := &ingress.Hub{}
+	stack, err := serve.Open(t.Context(), serve.Options{Dir: t.TempDir(), Agents: agents, Show: hub.Publish, Cadence: subagent.Cadence{50 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); stack.Run(ctx) }()
+	authenticate := bearer(map[string]string{"a-secret-of-mine-1": "default"})
+	s := httptest.NewServer(ingress.NewHandler(stack.Service, ingress.HandlerOptions{Hub: hub, Version: "test", Authenticate: authenticate}))
+	t.Cleanup(func() {
+		s.Close()
+		cancel()
+		<-done
+		if err := stack.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.URL
+}
+
+// errand runs a command line against the server.
+func errand(t *testing.T, url string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	t.Setenv(envEndpoint, url)
+	t.Setenv(envToken, "a-secret-of-mine-1")
+	var o, e bytes.Buffer
+	code = Run(t.Context(), "test", args, &o, &e)
+	return code, o.String(), e.String()
+}
+
+func TestARunIsSentShownWatchedAndCancelled(t *testing.T) {
+	url := server(t)
+	code, out, errOut := errand(t, url, "send", `dispatch lab-sleep {"ms":60000,"progress_every_ms":10}`)
+	id, ok := strings.CutPrefix(strings.TrimSpace(out), "dispatched ")
+	if code != exitOK || !ok {
+		t.Fatalf("send: %d %q %q", code, out, errOut)
+	}
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"runs", "--active"}, id},
+		{[]string{"show", id}, "agent         lab-sleep"},
+		{[]string{"tail", "--once"}, "turn.completed"},
+		{[]string{"tail", "--once", id}, "run.dispatched"},
+		{[]string{"why", id}, "lease held until"},
+		{[]string{"audit"}, "all as they should be"},
+		{[]string{"cancel", id, "--reason", "enough"}, "run " + id + " is aborted"},
+		{[]string{"runs"}, "enough"},
+	} {
+		code, out, errOut := errand(t, url, test.args...)
+		if code != exitOK || !strings.Contains(out, test.want) || errOut != "" {
+			t.Errorf("%v: %d %q %q; want %q", test.args, code, out, errOut, test.want)
+		}
+	}
+}
+
+func TestEveryCommandPrintsJSON(t *testing.T) {
+	url := server(t)
+	var turn api.Turn
+	code, out, _ := errand(t, url, "send", "--json", `say <b>hi</b>`)
+	if err := json.Unmarshal([]byte(out), &turn); code != exitOK || err != nil || turn.Reply != "<b>hi</b>" || !strings.Contains(out, "<b>") {
+		t.Errorf("send: %d %q %v", code, out, err)
+	}
+	_, out, _ = errand(t, url, "send", `dispatch lab-sleep {"ms":60000}`)
+	id := strings.TrimSpace(strings.TrimPrefix(out, "dispatched "))
+	for _, args := range [][]string{
+		{"runs"}, {"show", id}, {"why", id}, {"audit"}, {"tail", "--once"}, {"cancel", id}, {"runs", "--active"}, {"send", "--no-wait", "say x"},
+	} {
+		code, out, errOut := errand(t, url, append(args, "--json")...)
+		for decoder := json.NewDecoder(strings.NewReader(out)); decoder.More(); {
+			var value any
+			if err := decoder.Decode(&value); err != nil {
+				t.Fatalf("%v: %v in %q", args, err, out)
+			}
+		}
+		if code != exitOK || out == "" || errOut != "" {
+			t.Errorf("%v: %d %q %q", args, code, out, errOut)
+		}
+	}
+}
+
+func TestWhatGoesWrongSaysWhatToDo(t *testing.T) {
+	url := server(t)
+	errand(t, url, "send", "say hello")
+	for name, test := range map[string]struct {
+		args []string
+		code int
+		want string
+	}{
+		"no server":                {[]string{"runs", "--endpoint", "http://127.0.0.1:1"}, exitFailed, "start it with: errand serve --lab"},
+		"an endpoint that is none": {[]string{"runs", "--endpoint", "here"}, exitUsage, "no http or https URL"},
+		"another token":            {[]string{"runs", "--token", "wrong"}, exitFailed, "give a token with --token"},
+		"no such conversation":     {[]string{"runs", "-c", "none"}, exitFailed, "errand send -c none"},
+		"no such run":              {[]string{"show", "none"}, exitFailed, "errand runs -c c1"},
+		"nothing to redrive":       {[]string{"redrive", "none"}, exitFailed, "errand runs -c c1"},
+		"an id that is none":       {[]string{"why", "a b"}, exitUsage, "invalid id"},
+		"no run given":             {[]string{"cancel"}, exitUsage, "takes one RUN"},
+		"two messages":             {[]string{"send", "a", "b"}, exitUsage, "takes one MESSAGE"},
+		"an argument too much":     {[]string{"audit", "x"}, exitUsage, "takes no arguments"},
+		"an unknown flag":          {[]string{"tail", "--nope"}, exitUsage, "see 'errand tail --help'"},
+		"an unknown command":       {[]string{"nope"}, exitUsage, "no command \"nope\""},
+		"an empty message":         {[]string{"send", " "}, exitFailed, "the message is empty"},
+		"no reply in time":         {[]string{"send", "--timeout", "50ms", "sleep 60000"}, exitFailed, "the turn goes on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, _, errOut := errand(t, url, test.args...)
+			if code != test.code || !strings.Contains(errOut, test.want) {
+				t.Errorf("%v: %d %q; want %d %q", test.args, code, errOut, test.code, test.want)
+			}
+			if strings.Contains(errOut, "a-secret-of-mine-1") {
+				t.Error("it shows the token")
+			}
+		})
+	}
+}
+
+func TestTheHelpOfEveryClientHasAnExampleAndHidesTheToken(t *testing.T) {
+	t.Setenv(envToken, "a-secret-of-mine-1")
+	for _, cmd := range newClients() {
+		if cmd.Example == "" || cmd.Long == "" {
+			t.Errorf("%s lacks an example or a text", cmd.Name())
+		}
+		var help, errOut bytes.Buffer
+		if code := Run(t.Context(), "test", []string{cmd.Name(), "--help"}, &help, &errOut); code != exitOK {
+			t.Errorf("%s --help: %d %s", cmd.Name(), code, &errOut)
+		}
+		if strings.Contains(help.String(), "secret") || !strings.Contains(help.String(), "--json") {
+			t.Errorf("the help of %s is %s", cmd.Name(), &help)
+		}
+	}
+}
+
+func TestAuditFindsWhatNeedsALook(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) api.Time { return api.Time{Time: now.Add(-d)} }
+	open, delivered, dead := api.Slot{State: "open"}, api.Slot{State: "delivered"}, api.Slot{State: "dead_lettered"}
+	for name, test := range map[string]struct {
+		run  api.Run
+		want string
+	}{
+		"a delivered run":           {api.Run{Status: "completed", Finish: delivered, CompletedAt: ago(time.Hour)}, ""},
+		"a run at work":             {api.Run{Status: "running", Finish: open, DispatchedAt: ago(time.Hour), DeadlineAt: ago(-time.Hour)}, ""},
+		"a run just ended":          {api.Run{Status: "completed", Finish: open, CompletedAt: ago(time.Second)}, ""},
+		"a dead-lettered end":       {api.Run{Status: "completed", Finish: dead, CompletedAt: ago(time.Hour)}, "errand redrive -c c R"},
+		"a dead-lettered give-up":   {api.Run{Status: "interrupted", Finish: open, GiveUp: dead}, "errand redrive --slot give_up -c c R"},
+		"a give-up that was passed": {api.Run{Status: "completed", Finish: delivered, GiveUp: dead}, ""},
+		"a late delivery":           {api.Run{Status: "error", Finish: api.Slot{State: "claimed"}, CompletedAt: ago(time.Hour)}, "errand why -c c R"},
+		"a run beyond its deadline": {api.Run{Status: "running", Finish: open, DeadlineAt: ago(time.Hour)}, "errand why -c c R"},
+		"a run nobody took":         {api.Run{Status: "queued", Finish: open, DispatchedAt: ago(time.Hour)}, "errand why -c c R"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.run.ID = "R"
+			var got string
+			for _, f := range audit("c", []api.Run{test.run}, now) {
+				got = f.Next
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTextsOfOthersCannotSteerTheTerminal(t *testing.T) {
+	if got := plain("a\x1b[31mb\x07\r\n\tc\u009b"); got != "a[31mb\n\tc" {
+		t.Errorf("%q", got)
+	}
+	if got := oneLine("a\nb  \x1b c", 4); got != "a b…" {
+		t.Errorf("%q", got)
+	}
+}
