@@ -36,15 +36,14 @@ func (o Options) confine(in *Input) error {
 // that leaves the folder; what is not there, or may not be seen, is the importer's to tell.
 func inside(root *os.Root, base, path string) (string, error) {
 	refused := fmt.Errorf("%s lies outside the folder that imports are limited to", path)
-	relative := path
+	// Cleaned, so that what is looked at below is what is opened later: behind a link to
+	// another folder, ".." would lead elsewhere.
+	relative := filepath.Clean(path)
 	if filepath.IsAbs(path) {
 		var err error
 		if relative, err = filepath.Rel(base, path); err != nil {
 			return "", refused
 		}
-	}
-	if !filepath.IsLocal(relative) {
-		return "", refused
 	}
 	if _, err := root.Stat(relative); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return "", refused

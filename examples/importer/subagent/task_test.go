@@ -153,6 +153,9 @@ func checkTold(t *testing.T, s *stack, problem string) {
 	if ends != 1 {
 		t.Errorf("the end was told %d times", ends)
 	}
+	if reaction := s.text(messages[len(messages)-1]); !strings.HasPrefix(reaction, "I am sorry, that import did not work: "+run.Problem) {
+		t.Errorf("the agent reacts with %q", reaction)
+	}
 }
 
 func TestAFileThatVanishesEndsAsAnError(t *testing.T) {
@@ -227,7 +230,10 @@ func TestACancelledImportStopsAndLeavesNoTable(t *testing.T) {
 func TestAServerImportsOnlyFromItsFolder(t *testing.T) {
 	outside := customers(t, 10)
 	root := t.TempDir()
-	for name, target := range map[string]string{"link.csv": outside, "folder": filepath.Dir(outside), "new.sqlite": filepath.Join(t.TempDir(), "made.sqlite")} {
+	if err := os.MkdirAll(filepath.Join(root, "deep", "inner"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, target := range map[string]string{"link.csv": outside, "within": filepath.Join("deep", "inner"), "folder": filepath.Dir(outside), "new.sqlite": filepath.Join(t.TempDir(), "made.sqlite")} {
 		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
 			t.Skip("no symbolic links here:", err)
 		}
@@ -240,6 +246,7 @@ func TestAServerImportsOnlyFromItsFolder(t *testing.T) {
 		"an absolute path elsewhere":             {`{"source":` + quote(outside) + `}`, refused},
 		"a path that climbs out":                 {`{"source":"../../etc/passwd"}`, refused},
 		"a link to a file elsewhere":             {`{"source":"link.csv"}`, refused},
+		"a link behind a link and back":          {`{"source":"within/../link.csv"}`, refused},
 		"a file in a linked folder":              {`{"source":"folder/customers.csv"}`, refused},
 		"nothing in a linked folder":             {`{"source":"folder/nothing.csv"}`, refused},
 		"a database elsewhere":                   {`{"source":"good.csv","database":"../x.sqlite"}`, refused},
