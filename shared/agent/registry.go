@@ -18,10 +18,12 @@ type Registry struct {
 
 	// DefaultChat names the chat of a conversation whose first turn names none.
 	DefaultChat string
-	// OnStart is called when a run is executed for the first time.
+	// OnStart is called before a run is executed for the first time, until it succeeds. Its
+	// error ends the run, unless it is Retryable.
 	OnStart Handler
-	// OnFinish is called for each delivery of every run, before its handler or
-	// message: for metering. Its error is logged, nothing else.
+	// OnFinish is called for each delivery of every run, before its handler or message:
+	// for metering. It runs at least once, as a Handler does, and has most of a lease
+	// (some 50 s) for it. Its error is logged, nothing else.
 	OnFinish Handler
 	// FormatCompletion and FormatMilestone override the text of injected messages; an
 	// empty text suppresses the message, its slot is closed all the same.

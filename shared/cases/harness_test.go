@@ -109,6 +109,15 @@ func (w *world) register() {
 
 func (w *world) task(name string, t agent.Task) { w.Helper(); w.must(w.agents.AddTask(name, t)) }
 
+// dispatcher registers a task that dispatches one run and ends.
+func (w *world) dispatcher(name, run, task string, n subagent.Notice) {
+	w.Helper()
+	w.task(name, func(ctx context.Context, r *agent.Run) (any, error) {
+		_, err := r.Dispatch(ctx, agent.Dispatch{RunID: run, Agent: task, Notice: n})
+		return nil, err
+	})
+}
+
 // handler registers a handler whose calls are recorded.
 func (w *world) handler(name string, h agent.Handler) {
 	w.Helper()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/delivery"
@@ -94,6 +95,9 @@ const maxReason = 200
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
 	}
 	return s[:n]
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -334,12 +335,12 @@ func bounded(f *float64) *float64 {
 // text is s as valid UTF-8 of at most n bytes.
 func text(s string, n int) string {
 	if len(s) > n {
-		s = s[:n]
-		for len(s) > 0 && !utf8.ValidString(s) {
-			s = s[:len(s)-1]
+		for n > 0 && !utf8.RuneStart(s[n]) {
+			n--
 		}
+		s = s[:n]
 	}
-	return s
+	return strings.ToValidUTF8(s, "?")
 }
 
 var errNotInTurn = errors.New("only a run can do this, not a turn")

@@ -141,7 +141,7 @@ func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return s[:n-3] + "..."
+	return text(s, n-3) + "..."
 }
 
 // summaryOf is what a message tells of an output: a text itself, else its JSON.

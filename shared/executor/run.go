@@ -78,13 +78,25 @@ func (x *execution) call(ctx context.Context) (any, error) {
 		return nil, agent.Retryable(err)
 	}
 	x.note(x.Ledger.NewEvent("run.started", x.row.ID, "", attempt{x.row.Exec.Epoch}))
-	if x.Agents.OnStart != nil && x.row.Exec.Epoch == 1 {
-		d := agent.Delivery{ID: x.row.ID + ":start", Run: agent.InfoOf(x.row)}
-		if _, err := protect(func() (any, error) { return nil, x.Agents.OnStart(ctx, d) }); err != nil {
+	if x.Agents.OnStart != nil {
+		if err := x.start(ctx); err != nil {
 			return nil, fmt.Errorf("start hook: %w", err)
 		}
 	}
 	return protect(func() (any, error) { return task(ctx, agent.NewRun(x.row, json.RawMessage(input), x)) })
+}
+
+// startStep cannot be the key of a task's step: '#' is not in the alphabet of ids.
+const startStep = "#start"
+
+// start calls the start hook, before the task. It is journalled, so a later execution
+// calls it again only if it has not succeeded yet.
+func (x *execution) start(ctx context.Context) error {
+	_, err := x.Step(ctx, startStep, func(ctx context.Context) (json.RawMessage, error) {
+		d := agent.Delivery{ID: x.row.ID + ":start", Run: agent.InfoOf(x.row)}
+		return protect(func() (json.RawMessage, error) { return json.RawMessage("true"), x.Agents.OnStart(ctx, d) })
+	})
+	return err
 }
 
 type attempt struct {
