@@ -16,31 +16,45 @@ import (
 // errClaimLost is the cause that stops a handler whose claim is no longer its own.
 var errClaimLost = errors.New("the claim of the slot was lost")
 
-// Handle calls the named handler for the slot that the turn names, at the head of
-// the conversation. It reports whether the slot is closed now. A handler's failure is
-// kept in the ledger, not returned: the tick tries again after a pause, and the
-// conversation goes on.
-func (c *Courier) Handle(ctx context.Context, t subagent.Turn) error {
-	token := c.Ledger.Token()
-	run, outcome, err := c.Ledger.UpdateRun(ctx, subagent.Run{Owner: t.Owner, ID: t.Run}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+// Claimed is a slot whose handler may be called: Call must follow.
+type Claimed struct {
+	run   subagent.Run
+	slot  subagent.Slot
+	token string
+}
+
+// Take claims the slot that the turn names, at the head of the conversation. It
+// returns nil if the slot is not ours to deliver: it is closed, superseded, or another
+// has it. l may be a view, so that the claim becomes durable with the turn's place.
+func (c *Courier) Take(ctx context.Context, l *ledger.Ledger, t subagent.Turn) (*Claimed, error) {
+	token := l.Token()
+	run, outcome, err := l.UpdateRun(ctx, subagent.Run{Owner: t.Owner, ID: t.Run}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		if r.Status == "" {
 			return r, subagent.Absent
 		}
-		return r.Take(t.Slot, token, c.Ledger.Now(), c.Ledger.Terms)
+		return r.Take(t.Slot, token, l.Now(), l.Terms)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !outcome.OK() {
 		c.Log.InfoContext(ctx, "slot is not ours to deliver", "run_id", t.Run, "slot", t.Slot, "outcome", outcome.String())
-		return nil
+		return nil, nil
 	}
+	return &Claimed{run, t.Slot, token}, nil
+}
+
+// Call calls hook and handler under the claim. Its outcome is written by the returned
+// function, on a ledger or a view of it: the slot is delivered, or the claim released. A
+// handler's failure is kept in the ledger and is no error: the tick tries again after a
+// pause, and the conversation goes on.
+func (c *Courier) Call(ctx context.Context, s *Claimed) (settle func(context.Context, *ledger.Ledger) error) {
 	// Told together with what becomes of it: a write less.
-	claimed := c.Ledger.NewEvent("delivery.claimed", run.ID, "", SlotEvent{Slot: t.Slot, Attempt: run.Delivery(t.Slot).Attempts})
-	if err := c.callHolding(ctx, run, t.Slot, token); err != nil {
-		return c.failed(ctx, run, t.Slot, token, err, claimed)
+	claimed := c.Ledger.NewEvent("delivery.claimed", s.run.ID, "", SlotEvent{Slot: s.slot, Attempt: s.run.Delivery(s.slot).Attempts})
+	if err := c.callHolding(ctx, s.run, s.slot, s.token); err != nil {
+		return func(ctx context.Context, l *ledger.Ledger) error { return c.failed(ctx, l, s, err, claimed) }
 	}
-	return c.handled(ctx, run, t.Slot, token, claimed)
+	return func(ctx context.Context, l *ledger.Ledger) error { return c.handled(ctx, l, s, claimed) }
 }
 
 // callHolding calls hook and handler under the claim, renewing it. The handler's
@@ -96,62 +110,39 @@ func (c *Courier) renew(ctx context.Context, cancel context.CancelCauseFunc, run
 	}
 }
 
-func (c *Courier) handled(ctx context.Context, run subagent.Run, slot subagent.Slot, token string, claimed ledger.Event) error {
-	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
-		next, outcome, err := l.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.Mark(slot, token, l.Now())
-		})
-		if err != nil {
-			return err
-		}
-		p := Parcel{Run: next, Slot: slot, Events: []ledger.Event{claimed}}
-		if outcome == subagent.Apply {
-			p.Events = append(p.Events, l.NewEvent("delivery.delivered", run.ID, "",
-				SlotEvent{Slot: slot, Status: run.Status, Handler: run.Notice.Handler, Attempt: run.Delivery(slot).Attempts}))
-		}
-		return c.close(ctx, l, p, next)
+func (c *Courier) handled(ctx context.Context, l *ledger.Ledger, s *Claimed, claimed ledger.Event) error {
+	next, outcome, err := l.UpdateRun(ctx, s.run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Mark(s.slot, s.token, l.Now())
 	})
-}
-
-func (c *Courier) failed(ctx context.Context, run subagent.Run, slot subagent.Slot, token string, cause error, claimed ledger.Event) error {
-	// The handler's context may have ended; its failure must be kept all the same.
-	ctx = context.WithoutCancel(ctx)
-	attempts := run.Delivery(slot).Attempts
-	c.Log.WarnContext(ctx, "handler failed", "run_id", run.ID, "slot", slot, "handler", run.Notice.Handler, "attempt", attempts, "error", cause)
-	return c.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
-		next, outcome, err := l.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.Release(slot, token, l.Now(), subagent.Backoff(attempts))
-		})
-		if err != nil || outcome != subagent.Apply {
-			return err
-		}
-		data := SlotEvent{Slot: slot, Status: run.Status, Handler: run.Notice.Handler, Attempt: attempts, Error: cause.Error()}
-		p := Parcel{Run: next, Slot: slot, Events: []ledger.Event{claimed, l.NewEvent("delivery.failed", run.ID, "", data)}}
-		if next.Delivery(slot).State == subagent.Dead {
-			p.Events = append(p.Events, l.NewEvent("delivery.dead_lettered", run.ID, "", data))
-		}
-		return c.close(ctx, l, p, next)
-	})
-}
-
-// hookHolding calls the hook before a delivery that needs no handler. The claim, which
-// a message alone would not need, keeps two deliverers from calling it at the same
-// time; taken reports whether we got it. It ends when the slot is marked.
-func (c *Courier) hookHolding(ctx context.Context, p Parcel) (run subagent.Run, taken bool, err error) {
-	token, terms := c.Ledger.Token(), c.Ledger.Terms
-	run, outcome, err := c.Ledger.UpdateRun(ctx, p.Run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-		if r.Status == "" {
-			return r, subagent.Absent
-		}
-		return r.Take(p.Slot, token, c.Ledger.Now(), terms)
-	})
-	if err != nil || !outcome.OK() {
-		return run, false, err
+	if err != nil {
+		return err
 	}
-	within, cancel := context.WithTimeout(ctx, terms.Lease-terms.Margin)
-	defer cancel()
-	c.hook(within, Parcel{Run: run, Slot: p.Slot})
-	return run, true, nil
+	p := Parcel{Run: next, Slot: s.slot, Events: []ledger.Event{claimed}}
+	if outcome == subagent.Apply {
+		p.Events = append(p.Events, l.NewEvent("delivery.delivered", s.run.ID, "", s.event("")))
+	}
+	return c.close(ctx, l, p, next)
+}
+
+func (c *Courier) failed(ctx context.Context, l *ledger.Ledger, s *Claimed, cause error, claimed ledger.Event) error {
+	attempts := s.run.Delivery(s.slot).Attempts
+	c.Log.WarnContext(ctx, "handler failed", "run_id", s.run.ID, "slot", s.slot, "handler", s.run.Notice.Handler, "attempt", attempts, "error", cause)
+	next, outcome, err := l.UpdateRun(ctx, s.run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Release(s.slot, s.token, l.Now(), subagent.Backoff(attempts))
+	})
+	if err != nil || outcome != subagent.Apply {
+		return err
+	}
+	data := s.event(cause.Error())
+	p := Parcel{Run: next, Slot: s.slot, Events: []ledger.Event{claimed, l.NewEvent("delivery.failed", s.run.ID, "", data)}}
+	if next.Delivery(s.slot).State == subagent.Dead {
+		p.Events = append(p.Events, l.NewEvent("delivery.dead_lettered", s.run.ID, "", data))
+	}
+	return c.close(ctx, l, p, next)
+}
+
+func (s *Claimed) event(problem string) SlotEvent {
+	return SlotEvent{Slot: s.slot, Status: s.run.Status, Handler: s.run.Notice.Handler, Attempt: s.run.Delivery(s.slot).Attempts, Error: problem}
 }
 
 // hook calls the metering hook; its error is logged and goes no further.

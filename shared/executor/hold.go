@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -32,26 +33,23 @@ type hold struct {
 	repeated bool
 
 	dispatched int
+
+	// claimed is the slot of a handler's turn, settle writes what came of the call.
+	claimed *delivery.Claimed
+	settle  func(context.Context, *ledger.Ledger) error
 }
 
 // begin takes the place, making room if a turn that nobody works on any more has it.
 func (h *hold) begin(ctx context.Context) error {
 	for range 3 {
-		c, outcome, err := h.Ledger.UpdateConversation(ctx, subagent.Conversation{Owner: h.turn.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
-			if c.CreatedAt == 0 {
-				c.CreatedAt, c.Agent = subagent.At(h.Ledger.Now()), h.turn.Agent
-				if c.Agent == "" {
-					c.Agent = h.Agents.DefaultChat
-				}
-			}
-			h.repeated = c.Turn == h.turn.ID
-			return c.Begin(h.turn.ID, h.token, h.Ledger.Now(), h.Ledger.Terms)
-		})
+		c, outcome, err := h.enterPlace(ctx)
+		if err != nil && outcome.OK() {
+			return h.again(ctx, time.Second, err)
+		}
 		if err != nil {
 			return err
 		}
 		if outcome.OK() {
-			h.conversation, h.messages = c, c.Messages
 			h.note(h.Ledger.NewEvent("turn.started", h.turn.Run, h.turn.ID, turnEvent{Kind: h.turn.Kind}))
 			return nil
 		}
@@ -64,6 +62,32 @@ func (h *hold) begin(ctx context.Context) error {
 		}
 	}
 	return &RetryError{After: time.Second, Err: fmt.Errorf("turn %s: %w", h.turn.ID, ledger.ErrContended)}
+}
+
+// enterPlace takes the place, and for a handler's turn the claim of its slot with it.
+// An error with an outcome that is OK came after the place was taken.
+func (h *hold) enterPlace(ctx context.Context) (c subagent.Conversation, outcome subagent.Outcome, err error) {
+	err = h.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		c, outcome, err = l.UpdateConversation(ctx, subagent.Conversation{Owner: h.turn.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+			if c.CreatedAt == 0 {
+				c.CreatedAt, c.Agent = subagent.At(l.Now()), h.turn.Agent
+				if c.Agent == "" {
+					c.Agent = h.Agents.DefaultChat
+				}
+			}
+			h.repeated = c.Turn == h.turn.ID
+			return c.Begin(h.turn.ID, h.token, l.Now(), l.Terms)
+		})
+		if err != nil || !outcome.OK() {
+			return err
+		}
+		h.conversation, h.messages = c, c.Messages
+		if h.turn.Mode == subagent.Handle {
+			h.claimed, err = h.Courier.Take(ctx, l, h.turn)
+		}
+		return err
+	})
+	return c, outcome, err
 }
 
 // evict ends a turn that has the conversation's place although its message is gone and
@@ -105,6 +129,11 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 	h.note(h.Ledger.NewEvent("turn.completed", h.turn.Run, h.turn.ID, turnEvent{h.turn.Kind, status}))
 	events := h.notes()
 	return h.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		if h.settle != nil {
+			if err := h.settle(ctx, l); err != nil {
+				return err
+			}
+		}
 		ended, _, err := l.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
 			if t.StartedAt == 0 {
 				t.StartedAt = h.conversation.Exec.Until.Add(-l.Terms.Lease)

@@ -88,6 +88,12 @@ func (h *hold) take(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case errors.Is(cause, agent.ErrLeaseLost), errors.Is(err, agent.ErrLeaseLost):
+		if h.settle != nil {
+			// The place is lost, the claim may not be: what the handler did must be kept.
+			if err := h.settle(ctx, h.Ledger); err != nil {
+				return err
+			}
+		}
 		return &RetryError{Err: fmt.Errorf("turn %s: %w", h.turn.ID, agent.ErrLeaseLost)}
 	case err == nil:
 		return h.finish(ctx, subagent.Completed, reply, "")
@@ -110,8 +116,8 @@ func (e *platformError) Unwrap() error { return e.error }
 
 func (h *hold) perform(ctx context.Context) (string, error) {
 	if h.turn.Mode == subagent.Handle {
-		if err := h.Courier.Handle(ctx, h.turn); err != nil {
-			return "", &platformError{err}
+		if h.claimed != nil {
+			h.settle = h.Courier.Call(ctx, h.claimed)
 		}
 		return "", nil
 	}

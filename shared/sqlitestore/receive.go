@@ -173,6 +173,34 @@ func (t *tx) Acknowledge(_ context.Context, r platform.Received) error {
 	return nil
 }
 
+// soon is the longest that a deletion without a waiting caller stays unwritten.
+const soon = 100 * time.Millisecond
+
+// AcknowledgeSoon deletes the message with the next group that is written, or a moment
+// later by itself: a write less for who need not wait. A crash before brings the
+// message back, as a queue that delivers at least once may.
+func (s *Store) AcknowledgeSoon(r platform.Received) error {
+	q, err := s.queue(r.Queue)
+	if err != nil {
+		return err
+	}
+	e := q.claim(s.handle(r))
+	if e == nil {
+		return nil
+	}
+	s.counts.forget(e)
+	first := s.counts.remove(e.id)
+	q.remove(e)
+	if first {
+		time.AfterFunc(soon, func() {
+			if err := s.write(context.Background(), func(*tx) error { return nil }); err != nil && !errors.Is(err, ErrClosed) {
+				s.log.Error("deleting acknowledged messages failed", "error", err)
+			}
+		})
+	}
+	return nil
+}
+
 // Extend sets the remaining visibility. Nothing of it is durable.
 func (s *Store) Extend(ctx context.Context, r platform.Received, visibility time.Duration) error {
 	q, err := s.queue(r.Queue)
@@ -219,10 +247,12 @@ func (s *Store) usable(ctx context.Context) error {
 	}
 }
 
-// counts collects receives that are still to be written.
+// counts collects what is still to be written about messages: receives, and
+// deletions that nobody waits for.
 type counts struct {
 	mu      sync.Mutex
 	pending map[*entry]int
+	deleted []int64
 }
 
 func (c *counts) add(h hand) {
@@ -240,8 +270,17 @@ func (c *counts) forget(e *entry) {
 	delete(c.pending, e)
 }
 
+// remove notes a deletion and reports whether it is the first since the last flush.
+func (c *counts) remove(id int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deleted = append(c.deleted, id)
+	return len(c.deleted) == 1
+}
+
 // flush writes them into the transaction about to be committed. Should that fail,
-// these counts are lost; the next receive writes a higher one.
+// they are lost: the next receive writes a higher count, and a message whose deletion
+// is lost comes back after a restart.
 func (c *counts) flush(w *conn) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,6 +289,12 @@ func (c *counts) flush(w *conn) error {
 			return err
 		}
 	}
+	for _, id := range c.deleted {
+		if _, err := w.exec(`DELETE FROM messages WHERE id = ?`, id); err != nil {
+			return err
+		}
+	}
 	clear(c.pending)
+	c.deleted = c.deleted[:0]
 	return nil
 }

@@ -83,8 +83,7 @@ func (p *Pool) handle(ctx context.Context, r platform.Received) {
 	// The message must go, or come back, also while the process stops.
 	ctx = context.WithoutCancel(ctx)
 	if err == nil {
-		err = p.Receiver.Acknowledge(ctx, r)
-		if err != nil {
+		if err := p.acknowledge(ctx, r); err != nil {
 			p.Log.ErrorContext(ctx, "acknowledging failed", "queue", p.Queue, "message_id", r.ID, "error", err)
 		}
 		return
@@ -93,6 +92,17 @@ func (p *Pool) handle(ctx context.Context, r platform.Received) {
 	if err := p.Receiver.Extend(ctx, r, p.RetryAfter(err, r.Receives)); err != nil {
 		p.Log.ErrorContext(ctx, "returning failed", "queue", p.Queue, "message_id", r.ID, "error", err)
 	}
+}
+
+// acknowledge deletes a message that was handled. Where it can, it does not wait for
+// the disk: to handle a message twice is harmless, and costs less than to wait each time.
+func (p *Pool) acknowledge(ctx context.Context, r platform.Received) error {
+	if later, ok := p.Receiver.(interface {
+		AcknowledgeSoon(r platform.Received) error
+	}); ok {
+		return later.AcknowledgeSoon(r)
+	}
+	return p.Receiver.Acknowledge(ctx, r)
 }
 
 // KeepHidden extends the visibility of a message until stop is called.
