@@ -131,7 +131,7 @@ func TestTheDemoShowsTheWholeConversationAsText(t *testing.T) {
 
 func TestTheDemoTellsEventsAsJSON(t *testing.T) {
 	var out bytes.Buffer
-	if err := demo(t.Context(), &out, "--json", "--rows", "60000", "--data", t.TempDir()); err != nil {
+	if err := demo(t.Context(), &out, "--json", "--rows", "30000", "--data", t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	events := decoded(t, out.Bytes())
@@ -140,7 +140,7 @@ func TestTheDemoTellsEventsAsJSON(t *testing.T) {
 		t.Fatalf("begins with %+v, ends with %+v", events[0], report)
 	}
 	main := report.Imports[0]
-	if main.Rows != 60_000 || main.Status != subagent.Completed || main.Told != 1 || main.Executions != 1 || len(main.Sample) != 4 {
+	if main.Rows != 30_000 || main.Status != subagent.Completed || main.Told != 1 || main.Executions != 1 || len(main.Sample) != 4 {
 		t.Errorf("the import of customers is told as %+v", main)
 	}
 	milestone, result, progress := 0, 0, 0
@@ -190,8 +190,9 @@ func TestTheDemoRefusesBadUsage(t *testing.T) {
 }
 
 func TestTheDemoSurvivesTheDeathOfItsWorker(t *testing.T) {
+	// Enough rows that the worker is still at it when it is killed, also on a fast machine.
 	var out bytes.Buffer
-	if err := demo(t.Context(), &out, "--kill", "--json", "--rows", "60000", "--data", t.TempDir()); err != nil {
+	if err := demo(t.Context(), &out, "--kill", "--json", "--rows", "120000", "--data", t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	events := decoded(t, out.Bytes())
@@ -202,7 +203,7 @@ func TestTheDemoSurvivesTheDeathOfItsWorker(t *testing.T) {
 		}
 	}
 	main := reportOf(t, events).Imports[0]
-	if killed != 1 || main.Rows != 60_000 || main.Executions < 2 || main.Told != 1 {
+	if killed != 1 || main.Rows != 120_000 || main.Executions < 2 || main.Told != 1 {
 		t.Errorf("killed %d times; the import is told as %+v", killed, main)
 	}
 }
