@@ -96,7 +96,6 @@ func update[T any](ctx context.Context, l *Ledger, key platform.Key, hint row[T]
 		fresh = true
 	}
 	nonce := l.Nonce()
-	unsure := false
 	for range maxSwaps {
 		next, outcome := rule(cur.value, cur.version)
 		if outcome != subagent.Apply {
@@ -111,13 +110,14 @@ func update[T any](ctx context.Context, l *Ledger, key platform.Key, hint row[T]
 			continue
 		}
 		stored, err := swap(ctx, l, key, next, cur.version+1, nonce, expires)
+		if err != nil {
+			// It may have been applied. Once more: the same write finds itself. The very same,
+			// not the rule again: by now that would set another deadline than the row has.
+			stored, err = swap(ctx, l, key, next, cur.version+1, nonce, expires)
+		}
 		switch {
-		case err != nil && unsure:
-			return cur, 0, err
 		case err != nil:
-			// It may have been applied. Once more: the same write finds itself.
-			unsure = true
-			continue
+			return cur, 0, err
 		case stored == nil:
 			return row[T]{next, cur.version + 1}, subagent.Apply, nil
 		}
