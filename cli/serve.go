@@ -93,42 +93,7 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 		}
 	}()
 	handler := ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate, Hub: hub, Version: version})
-	return listen(ctx, f.listen, handler, stack, log)
-}
-
-// listen serves the API and works off the queues until ctx ends.
-func listen(ctx context.Context, address string, handler http.Handler, stack *serve.Stack, log *slog.Logger) error {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("listening on %s: %w; choose another address with --listen", address, err)
-	}
-	// A long poll may last 25 s; bodies are small. Slow clients must not hold connections.
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	log.Info("errand is serving", "address", "http://"+listener.Addr().String())
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	working, stop := context.WithCancel(ctx)
-	defer stop()
-	worked := make(chan struct{})
-	go func() { defer close(worked); stack.Run(working) }()
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
-	}
-	const patience = 5 * time.Second
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer done()
-	if shutdown := server.Shutdown(closing); shutdown != nil {
-		server.Close()
-	}
-	stop()
-	<-worked
-	log.Info("errand has stopped")
-	return err
+	return stack.ListenAndServe(ctx, f.listen, handler)
 }
 
 // authentication returns how a request's tenant is found.

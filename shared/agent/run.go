@@ -121,13 +121,15 @@ type Turn struct {
 	Run       string
 	Milestone string
 	Source    string
+	// Status is the end that a finish or give_up turn tells.
+	Status subagent.Status
 }
 
 // NewTurn returns the view of a turn that its chat gets. Called by the executor.
 func NewTurn(t subagent.Turn, message string, b Backend) *Turn {
 	return &Turn{
 		Work: Work{t.Owner, t.ID, b}, Kind: t.Kind, Message: message,
-		Run: t.Run, Milestone: t.Milestone, Source: t.Source,
+		Run: t.Run, Milestone: t.Milestone, Source: t.Source, Status: t.Told,
 	}
 }
 
