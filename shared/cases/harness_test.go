@@ -427,7 +427,7 @@ func (w *world) lost(id string) subagent.Run {
 	return w.run(id)
 }
 
-// alive renews the lease of such a run, signal reports that it was heard.
+// signal reports that such a run was heard of.
 func (w *world) signal(id string) {
 	w.Helper()
 	w.must(ok(w.rule(id, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
@@ -442,6 +442,17 @@ func (w *world) finish(id string, res subagent.Result) subagent.Outcome {
 	return w.rule(id, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.End(r.Exec.Epoch, res, r.Inbox, w.Ledger.Now())
 	})
+}
+
+// reach stores a milestone of such a run and counts it, and stops there: it is not told.
+func (w *world) reach(id, name string) {
+	w.Helper()
+	run := w.run(id)
+	_, _, err := w.Ledger.AddMilestone(w.ctx(), owner, id, ledger.Milestone{Name: name, Sequence: run.Milestones, At: subagent.At(w.Ledger.Now())})
+	w.must(err)
+	w.must(ok(w.rule(id, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Signal(r.Exec.Epoch, w.Ledger.Now(), w.Ledger.Terms, nil, run.Milestones+1)
+	})))
 }
 
 var completed = subagent.Result{Status: subagent.Completed, Summary: "the result", Output: subagent.Value{Inline: `"the result"`}}

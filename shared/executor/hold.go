@@ -31,6 +31,10 @@ type hold struct {
 	loaded    bool
 	// repeated: the turn had the place before, so it may have a journal.
 	repeated bool
+	// seen is the conversation as it was read before the turn was. If it has changed since,
+	// or the turn had the place before, the turn may have ended after we read it: doubtful.
+	seen     subagent.Conversation
+	doubtful bool
 
 	dispatched int
 
@@ -68,7 +72,7 @@ func (h *hold) begin(ctx context.Context) error {
 // An error with an outcome that is OK came after the place was taken.
 func (h *hold) enterPlace(ctx context.Context) (c subagent.Conversation, outcome subagent.Outcome, err error) {
 	err = h.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
-		c, outcome, err = l.UpdateConversation(ctx, subagent.Conversation{Owner: h.turn.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		c, outcome, err = l.UpdateConversation(ctx, h.seen, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 			if c.CreatedAt == 0 {
 				c.CreatedAt, c.Agent = subagent.At(l.Now()), h.turn.Agent
 				if c.Agent == "" {
@@ -76,6 +80,7 @@ func (h *hold) enterPlace(ctx context.Context) (c subagent.Conversation, outcome
 				}
 			}
 			h.repeated = c.Turn == h.turn.ID
+			h.doubtful = h.repeated || c.Version != h.seen.Version
 			return c.Begin(h.turn.ID, h.token, l.Now(), l.Terms)
 		})
 		if err != nil || !outcome.OK() {
@@ -93,26 +98,20 @@ func (h *hold) enterPlace(ctx context.Context) (c subagent.Conversation, outcome
 // evict ends a turn that has the conversation's place although its message is gone and
 // nobody works on it.
 func (h *hold) evict(ctx context.Context, c subagent.Conversation) error {
-	messages := c.Messages
-	for {
-		page, err := h.Ledger.Messages(ctx, h.turn.Owner, messages, eventPage)
-		if err != nil {
-			return err
-		}
-		messages += int64(len(page))
-		if len(page) < eventPage {
-			break
-		}
-	}
-	old, _, err := h.Ledger.UpdateTurn(ctx, subagent.Turn{Owner: h.turn.Owner, ID: c.Turn}, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
-		return t.Finish(subagent.Error, subagent.Value{}, "its executor died and its message was lost", messages, h.Ledger.Now())
-	})
+	turn, err := h.Ledger.Turn(ctx, h.turn.Owner, c.Turn)
 	if err != nil {
 		return err
 	}
+	if turn.Status == "" || turn.Done() {
+		turn.ID = c.Turn
+		return h.leavePlace(ctx, turn)
+	}
+	old := &hold{Executor: h.Executor, turn: turn, token: h.Ledger.Token(), seen: c}
+	if err := old.begin(ctx); err != nil {
+		return err
+	}
 	h.Log.WarnContext(ctx, "turn evicted", "turn_id", c.Turn)
-	old.ID, old.Messages = c.Turn, max(old.Messages, messages)
-	return h.leavePlace(ctx, old)
+	return old.giveUp(ctx, "its executor died and its message was lost")
 }
 
 type turnEvent struct {
@@ -144,6 +143,10 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 			return err
 		}
 		_, _, err = l.UpdateConversation(ctx, h.conversation, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+			if c.Turn == ended.ID && c.Exec.Holder != h.token {
+				// We have lost the place: whoever has it now for this turn is at work still.
+				return c, subagent.Stale
+			}
 			return c.Leave(ended.ID, ended.Messages)
 		})
 		if err != nil {

@@ -18,6 +18,10 @@ import (
 // The queue keeps the turns of a conversation in order. It is no lock: a message whose
 // holder is slow is handed out again. So the conversation's row is leased to one turn.
 func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error {
+	seen, err := e.Ledger.Conversation(ctx, w.Owner)
+	if err != nil {
+		return err
+	}
 	turn, err := e.Ledger.Turn(ctx, w.Owner, w.Turn)
 	if err != nil || turn.Status == "" {
 		// A turn without a row belongs to a conversation that was cleared.
@@ -30,19 +34,36 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 		// Its executor may have died before it gave the place back.
 		return e.leavePlace(ctx, turn)
 	}
-	h := &hold{Executor: e, turn: turn, token: e.Ledger.Token()}
+	h := &hold{Executor: e, turn: turn, token: e.Ledger.Token(), seen: seen}
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
+	if h.doubtful {
+		// Another receive of this message may have ended the turn since we read it.
+		if turn, err = e.Ledger.Turn(ctx, w.Owner, w.Turn); err != nil {
+			return h.again(ctx, 0, err)
+		}
+		if turn.Status == "" || turn.Done() {
+			turn.ID = w.Turn
+			return e.freePlace(ctx, turn, h.token)
+		}
+		h.turn = turn
+	}
 	if receives >= platform.MaxReceives {
-		return h.giveUp(ctx, receives)
+		return h.giveUp(ctx, fmt.Sprintf("gave up after %d attempts that did not end", receives))
 	}
 	return h.take(ctx)
 }
 
 // giveUp ends a turn that has brought down its executor each time, so that it does not
 // stand in the way for ever. Its message is shown all the same: nothing accepted is lost.
-func (h *hold) giveUp(ctx context.Context, receives int) error {
+func (h *hold) giveUp(ctx context.Context, problem string) error {
+	switch err := h.superseded(ctx); {
+	case errors.Is(err, errSuperseded):
+		return h.finish(ctx, subagent.Aborted, "", err.Error())
+	case err != nil:
+		return err
+	}
 	if h.turn.Mode != subagent.Handle {
 		text, err := h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message)
 		if err != nil {
@@ -52,7 +73,24 @@ func (h *hold) giveUp(ctx context.Context, receives int) error {
 			return err
 		}
 	}
-	return h.finish(ctx, subagent.Error, "", fmt.Sprintf("gave up after %d attempts that did not end", receives))
+	return h.finish(ctx, subagent.Error, "", problem)
+}
+
+// superseded returns errSuperseded for a turn that tells of a give-up whose run has
+// really ended meanwhile. The end's own turn stands behind this one, or was before it:
+// nobody must hear "given up" after "completed".
+func (h *hold) superseded(ctx context.Context) error {
+	if h.turn.Kind != subagent.GiveUpTurn || h.turn.Mode == subagent.Handle {
+		return nil
+	}
+	run, err := h.Ledger.Run(ctx, h.turn.Owner, h.turn.Run)
+	if err != nil {
+		return &platformError{err}
+	}
+	if run.Status.Hard() {
+		return errSuperseded
+	}
+	return nil
 }
 
 // show adds the turn's own message to the transcript.
@@ -65,12 +103,19 @@ func (h *hold) show(ctx context.Context, text string) error {
 	if source == "" {
 		source = "user"
 	}
-	return h.say(ctx, h.turn.ID, role, h.turn.Message, source, text)
+	_, err := h.say(ctx, h.turn.ID, role, h.turn.Message, source, text)
+	return err
 }
 
-// leavePlace frees the conversation from a turn that has ended.
-func (e *Executor) leavePlace(ctx context.Context, t subagent.Turn) error {
+// leavePlace frees the conversation from a turn that has ended and that nobody works on.
+func (e *Executor) leavePlace(ctx context.Context, t subagent.Turn) error { return e.freePlace(ctx, t, "") }
+
+// freePlace does so also for the holder of token.
+func (e *Executor) freePlace(ctx context.Context, t subagent.Turn, token string) error {
 	_, _, err := e.Ledger.UpdateConversation(ctx, subagent.Conversation{Owner: t.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		if c.Turn == t.ID && c.Exec.Holder != token && !c.Exec.Free(subagent.At(e.Ledger.Now()), e.Ledger.Terms) {
+			return c, subagent.Held
+		}
 		return c.Leave(t.ID, t.Messages)
 	})
 	return err
@@ -121,16 +166,8 @@ func (h *hold) perform(ctx context.Context) (string, error) {
 		}
 		return "", nil
 	}
-	if h.turn.Kind == subagent.GiveUpTurn {
-		run, err := h.Ledger.Run(ctx, h.turn.Owner, h.turn.Run)
-		if err != nil {
-			return "", &platformError{err}
-		}
-		if run.Status.Hard() {
-			// The real end has come meanwhile; its own turn stands behind this one, or was
-			// before it. Nobody must hear "given up" after "completed".
-			return "", errSuperseded
-		}
+	if err := h.superseded(ctx); err != nil {
+		return "", err
 	}
 	message, err := h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message)
 	if err != nil {
@@ -156,31 +193,41 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	if err != nil {
 		return "", &platformError{err}
 	}
-	return reply, h.say(ctx, h.turn.ID+":reply", "assistant", value, "agent", reply)
+	said, err := h.say(ctx, h.turn.ID+":reply", "assistant", value, "agent", reply)
+	if err != nil || said == value {
+		return reply, err
+	}
+	// An earlier attempt has replied already, and its words stand.
+	reply, err = h.Ledger.LoadValue(ctx, h.turn.Owner, said)
+	if err != nil {
+		return "", &platformError{err}
+	}
+	return reply, nil
 }
 
-// say adds a message to the transcript, at the next number that this turn finds free.
-func (h *hold) say(ctx context.Context, id, role string, value subagent.Value, source, text string) error {
+// say adds a message to the transcript, at the next number that this turn finds free, and
+// returns what is said there: the first text stands.
+func (h *hold) say(ctx context.Context, id, role string, value subagent.Value, source, text string) (subagent.Value, error) {
 	for {
 		m := ledger.Message{
 			Seq: h.messages + 1, ID: id, Role: role, Text: value, Source: source,
 			Run: h.turn.Run, Milestone: h.turn.Milestone, Turn: h.turn.ID, At: subagent.At(h.Ledger.Now()),
 		}
-		_, err := h.Ledger.AddMessage(ctx, h.turn.Owner, m)
+		stored, err := h.Ledger.AddMessage(ctx, h.turn.Owner, m)
 		if errors.Is(err, ledger.ErrPlaceTaken) {
 			// Either we have lost the conversation, or a turn that was evicted still wrote this.
 			if err := h.renew(ctx); err != nil {
-				return err
+				return value, err
 			}
 			h.messages++
 			continue
 		}
 		if err != nil {
-			return &platformError{err}
+			return value, &platformError{err}
 		}
 		h.messages++
 		h.note(h.Ledger.NewEvent("message.added", h.turn.Run, h.turn.ID, added{m.Seq, id, role, source, clip(text, maxShown)}))
-		return nil
+		return stored.Text, nil
 	}
 }
 

@@ -60,8 +60,9 @@ type Turn struct {
 	EndedAt    Time `json:"t2,omitempty"`
 }
 
-// MaxTurnFailures is how often a turn is tried before it ends in error.
-const MaxTurnFailures = 5
+// MaxTurnFailures is how often a turn is tried before it ends in error. It is less than
+// its message is handed out, so that the turn ends with its own error.
+const MaxTurnFailures = 4
 
 // Done reports whether the turn has ended.
 func (t Turn) Done() bool { return t.Status.Hard() }
