@@ -146,7 +146,7 @@ func (h *Handler) inOrder(ctx context.Context, group []*message, lastStart time.
 		}
 		after := h.RetryAfter(err, m.Receives)
 		h.Log.WarnContext(ctx, "message will be delivered again", "queue", m.Queue, "message_id", m.ID,
-			"receives", m.Receives, "body_bytes", len(m.Body), "after", after, "behind", len(group)-i-1, "error", err)
+			"receives", m.Receives, "body_bytes", len(m.Body), "after_ms", after.Milliseconds(), "behind", len(group)-i-1, "error", err)
 		for _, m := range group[i:] {
 			h.giveBack(ctx, m, after)
 		}
