@@ -108,14 +108,17 @@ func do(t *testing.T, timeout time.Duration, concurrency int, records ...events.
 func TestARunThatFailsComesAgainAloneAndHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		failed, happened := do(t, 15*time.Minute, 10, record("q-runs", "a", "g", "10s"), record("q-runs", "b", "g", "fail"), record("q-runs", "c", "g", "10s"))
+		failed, happened := do(t, 15*time.Minute, 10, record("q-runs", "a", "g", "50s"), record("q-runs", "b", "g", "fail"), record("q-runs", "c", "g", "50s"))
 		if diff := cmp.Diff([]string{"b"}, failed); diff != "" {
 			t.Error(diff)
 		}
-		for _, want := range []string{"0s hide b 2s", "10s end a", "10s end c"} {
+		for _, want := range []string{"0s hide b 2s", "50s end a", "50s end c"} {
 			if !slices.Contains(happened.lines, want) {
 				t.Errorf("no %q in %v", want, happened.lines)
 			}
+		}
+		if slices.Contains(happened.lines, "20s hide b 1m0s") {
+			t.Error("what was given back was hidden again")
 		}
 	})
 }
