@@ -175,7 +175,7 @@ func (x *execution) Milestone(ctx context.Context, name string, data json.RawMes
 	row, err := x.Courier.TellMilestones(ctx, x.current(), "")
 	x.mu.Lock()
 	if err == nil && row.Version > x.last.Version {
-		x.last = row
+		x.last = &row
 	}
 	x.mu.Unlock()
 	if err != nil {
@@ -226,7 +226,7 @@ func (x *execution) Dispatch(ctx context.Context, d agent.Dispatch) (agent.Info,
 	x.dispatched++
 	nth := x.dispatched
 	x.mu.Unlock()
-	return x.dispatch(ctx, x.row.Owner, x.row.ID, &x.row, nth, d)
+	return x.dispatch(ctx, x.row.Owner, x.row.ID, x.row, nth, d)
 }
 
 // Await implements agent.Backend: the result if the child has ended, else the run is

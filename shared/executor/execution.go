@@ -14,16 +14,17 @@ import (
 type execution struct {
 	*Executor
 	// row is the run as acquired; epoch is ours for as long as we hold the lease.
-	row    subagent.Run
+	row    *subagent.Run
 	epoch  int64
-	wake   ledger.Wake
 	cancel context.CancelCauseFunc
+	// backbone is a hint for the end.
+	backbone subagent.Backbone
 
 	mu        sync.Mutex
 	heartbeat *time.Timer
 	stopped   bool
 	// last is the row as last written or read: a hint for the next write.
-	last subagent.Run
+	last *subagent.Run
 	// further: a new step was finished since the last fence.
 	further bool
 	steps   map[string]ledger.Step
@@ -42,14 +43,21 @@ type execution struct {
 }
 
 func newExecution(e *Executor, row subagent.Run, w ledger.Wake) *execution {
-	return &execution{Executor: e, row: row, epoch: row.Exec.Epoch, wake: w, last: row, inboxRead: row.InboxRead}
+	return &execution{Executor: e, row: &row, last: &row, epoch: row.Exec.Epoch, backbone: w.BackboneHint(), inboxRead: row.InboxRead}
+}
+
+// begin starts the heartbeat.
+func (x *execution) begin() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.heartbeat = time.AfterFunc(x.Ledger.Terms.RenewEvery(), x.beat)
 }
 
 // current is the row as this execution knows it.
 func (x *execution) current() subagent.Run {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.last
+	return *x.last
 }
 
 func (x *execution) state() (inboxRead int, progress *subagent.Progress) {
@@ -93,7 +101,7 @@ func (x *execution) write(ctx context.Context, rule func(subagent.Run) (subagent
 		return err
 	}
 	x.mu.Lock()
-	x.last = row
+	x.last = &row
 	x.mu.Unlock()
 	if outcome.OK() {
 		return nil
@@ -121,7 +129,7 @@ func (x *execution) stopFor(row subagent.Run) {
 	}
 	x.mu.Lock()
 	if row.Version > x.last.Version {
-		x.last = row
+		x.last = &row
 	}
 	x.mu.Unlock()
 	x.cancel(causeOf(row, x.epoch))

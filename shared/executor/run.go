@@ -16,28 +16,37 @@ import (
 
 // Run handles a message of the runs queue. A nil error acknowledges it.
 func (e *Executor) Run(ctx context.Context, w ledger.Wake) error {
+	x, err := e.acquire(ctx, w)
+	if x == nil {
+		return err
+	}
+	return x.execute(ctx)
+}
+
+// acquire takes the lease. It returns nil if there is nothing to execute.
+func (e *Executor) acquire(ctx context.Context, w ledger.Wake) (*execution, error) {
 	e.Ledger.LearnTail(w)
 	token := e.Ledger.Token()
 	row, outcome, err := e.Ledger.UpdateRun(ctx, w.Hint(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.Acquire(token, e.Ledger.Now(), e.Ledger.Terms)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !outcome.OK() {
 		e.Log.DebugContext(ctx, "run is not ours to execute", "run_id", w.Run, "outcome", outcome.String())
 		if row.Status.Hard() {
 			// A crash may have come between its end and the delivery.
-			return e.Courier.Deliver(ctx, delivery.Parcel{Run: row, Slot: subagent.Finish})
+			return nil, e.Courier.Deliver(ctx, delivery.Parcel{Run: row, Slot: subagent.Finish})
 		}
-		return nil
+		return nil, nil
 	}
 	if row.Parent != "" {
 		if ended, err := e.endWithParent(ctx, row); ended || err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return e.execute(ctx, w, row)
+	return newExecution(e, row, w), nil
 }
 
 // endWithParent closes the race between a cancel that listed the descendants and one
@@ -51,15 +60,19 @@ func (e *Executor) endWithParent(ctx context.Context, row subagent.Run) (bool, e
 	return true, err
 }
 
-func (e *Executor) execute(ctx context.Context, w ledger.Wake, row subagent.Run) error {
-	x := newExecution(e, row, w)
-	e.enter(x)
-	defer e.leave(x)
-	taskCtx, cancel := e.withDeadline(ctx)
+// execute runs the task to its end, or until it must stop. While a task waits, all
+// that its run costs is this stack: the work around it is done in calls that return.
+func (x *execution) execute(ctx context.Context) error {
+	x.enter(x)
+	defer x.leave(x)
+	taskCtx, cancel := x.withDeadline(ctx)
 	x.cancel = cancel
-	x.heartbeat = time.AfterFunc(e.Ledger.Terms.RenewEvery(), x.beat)
-	e.Log.InfoContext(ctx, "executing run", "run_id", row.ID, "agent", row.Agent, "attempt", row.Exec.Epoch)
-	output, err := x.call(taskCtx)
+	x.begin()
+	call, err := x.prepare(taskCtx)
+	var output any
+	if err == nil {
+		output, err = protect(call)
+	}
 	x.stop()
 	cause := context.Cause(taskCtx)
 	cancel(nil)
@@ -67,8 +80,9 @@ func (e *Executor) execute(ctx context.Context, w ledger.Wake, row subagent.Run)
 	return x.settle(context.WithoutCancel(ctx), output, err, cause)
 }
 
-// call runs the task.
-func (x *execution) call(ctx context.Context) (any, error) {
+// prepare returns the call of the task.
+func (x *execution) prepare(ctx context.Context) (func() (any, error), error) {
+	x.Log.InfoContext(ctx, "executing run", "run_id", x.row.ID, "agent", x.row.Agent, "attempt", x.epoch)
 	task, ok := x.Agents.Task(x.row.Agent)
 	if !ok {
 		return nil, fmt.Errorf("%w: %q", agent.ErrUnknownAgent, x.row.Agent)
@@ -77,13 +91,14 @@ func (x *execution) call(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, agent.Retryable(err)
 	}
-	x.note(x.Ledger.NewEvent("run.started", x.row.ID, "", attempt{x.row.Exec.Epoch}))
+	x.note(x.Ledger.NewEvent("run.started", x.row.ID, "", attempt{x.epoch}))
 	if x.Agents.OnStart != nil {
 		if err := x.start(ctx); err != nil {
 			return nil, fmt.Errorf("start hook: %w", err)
 		}
 	}
-	return protect(func() (any, error) { return task(ctx, agent.NewRun(x.row, json.RawMessage(input), x)) })
+	run := agent.NewRun(*x.row, json.RawMessage(input), x)
+	return func() (any, error) { return task(ctx, run) }, nil
 }
 
 // startStep cannot be the key of a task's step: '#' is not in the alphabet of ids.
@@ -93,7 +108,7 @@ const startStep = "#start"
 // calls it again only if it has not succeeded yet.
 func (x *execution) start(ctx context.Context) error {
 	_, err := x.Step(ctx, startStep, func(ctx context.Context) (json.RawMessage, error) {
-		d := agent.Delivery{ID: x.row.ID + ":start", Run: agent.InfoOf(x.row)}
+		d := agent.Delivery{ID: x.row.ID + ":start", Run: agent.InfoOf(*x.row)}
 		return protect(func() (json.RawMessage, error) { return json.RawMessage("true"), x.Agents.OnStart(ctx, d) })
 	})
 	return err
@@ -174,7 +189,7 @@ func (x *execution) finish(ctx context.Context, result subagent.Result) error {
 }
 
 func (x *execution) parcel(row subagent.Run) delivery.Parcel {
-	return delivery.Parcel{Run: row, Slot: subagent.Finish, Backbone: x.wake.BackboneHint(), Events: x.notes()}
+	return delivery.Parcel{Run: row, Slot: subagent.Finish, Backbone: x.backbone, Events: x.notes()}
 }
 
 // writeEnd writes the end, after it has handed on what the task left unread.

@@ -77,8 +77,10 @@ func (p *Pool) reserve(free chan struct{}) int {
 }
 
 func (p *Pool) handle(ctx context.Context, r platform.Received) {
+	message := r
+	r.Body = nil // only the handler needs it, and it may take long
 	keep := KeepHidden(ctx, p.Receiver, r, p.Visibility, p.Log)
-	err := p.Handle(ctx, r)
+	err := p.Handle(ctx, message)
 	keep()
 	// The message must go, or come back, also while the process stops.
 	ctx = context.WithoutCancel(ctx)
