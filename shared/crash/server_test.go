@@ -19,7 +19,7 @@ import (
 
 // server is `errand serve` as an operator runs it.
 type server struct {
-	t       *testing.T
+	t       testing.TB
 	binary  string
 	data    string
 	address string
@@ -30,7 +30,7 @@ type server struct {
 	process *exec.Cmd
 }
 
-func build(t *testing.T) string {
+func build(t testing.TB) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "errand")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/errand-dev/errand").CombinedOutput()
@@ -40,7 +40,7 @@ func build(t *testing.T) string {
 	return binary
 }
 
-func newServer(t *testing.T) *server {
+func newServer(t testing.TB) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
