@@ -9,18 +9,28 @@ import (
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
-// Erase deletes everything of a conversation but its backbone. It can be repeated
-// until it succeeds.
+// Erase deletes everything of a conversation but its backbone and the tombstones of its
+// runs, which expire. It can be repeated until it succeeds.
 func (l *Ledger) Erase(ctx context.Context, o subagent.Owner) error {
-	for _, prefix := range []string{turnPrefix, runPrefix, messagePrefix, eventPrefix, valuePrefix, "CONV"} {
-		err := l.eraseAll(ctx, partition(o), prefix, func(item platform.Item) error {
-			if prefix == runPrefix || prefix == turnPrefix {
-				owner := strings.TrimPrefix(item.Key.Sort, prefix)
-				return l.eraseAll(ctx, runPartition(o, owner), "", nil)
+	remove := func(item platform.Item) error { return l.store.Delete(ctx, item.Key, 0) }
+	journalToo := func(prefix string, next func(platform.Item) error) func(platform.Item) error {
+		return func(item platform.Item) error {
+			id := strings.TrimPrefix(item.Key.Sort, prefix)
+			if err := l.eraseAll(ctx, runPartition(o, id), "", remove); err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
+			return next(item)
+		}
+	}
+	for _, part := range []struct {
+		prefix string
+		erase  func(platform.Item) error
+	}{
+		{turnPrefix, journalToo(turnPrefix, remove)},
+		{runPrefix, journalToo(runPrefix, func(item platform.Item) error { return l.entomb(ctx, o, item) })},
+		{messagePrefix, remove}, {eventPrefix, remove}, {valuePrefix, func(item platform.Item) error { return l.eraseValue(ctx, item) }}, {"CONV", remove},
+	} {
+		if err := l.eraseAll(ctx, partition(o), part.prefix, part.erase); err != nil {
 			return err
 		}
 	}
@@ -28,7 +38,15 @@ func (l *Ledger) Erase(ctx context.Context, o subagent.Owner) error {
 	return nil
 }
 
-func (l *Ledger) eraseAll(ctx context.Context, partition, prefix string, before func(platform.Item) error) error {
+func (l *Ledger) entomb(ctx context.Context, o subagent.Owner, item platform.Item) error {
+	id := strings.TrimPrefix(item.Key.Sort, runPrefix)
+	_, _, err := l.UpdateRun(ctx, subagent.Run{Owner: o, ID: id}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Erase(l.Now())
+	})
+	return err
+}
+
+func (l *Ledger) eraseAll(ctx context.Context, partition, prefix string, erase func(platform.Item) error) error {
 	q := platform.Query{Partition: partition, Prefix: prefix, Limit: 100}
 	for {
 		items, err := l.store.List(ctx, q)
@@ -36,12 +54,7 @@ func (l *Ledger) eraseAll(ctx context.Context, partition, prefix string, before 
 			return fmt.Errorf("listing %s %s: %w", partition, prefix, err)
 		}
 		for _, item := range items {
-			if before != nil {
-				if err := before(item); err != nil {
-					return err
-				}
-			}
-			if err := l.store.Delete(ctx, item.Key, 0); err != nil {
+			if err := erase(item); err != nil {
 				return fmt.Errorf("deleting %s %s: %w", item.Key.Partition, item.Key.Sort, err)
 			}
 		}

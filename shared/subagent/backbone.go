@@ -206,6 +206,16 @@ func (r Run) Entomb(generation int64, now time.Time) (Run, Outcome) {
 	return Run{Owner: r.Owner, ID: r.ID, Status: Void, Generation: generation, DispatchedAt: At(now)}, Apply
 }
 
+// Erase returns the tombstone of a run whose conversation is deleted. A dispatch of its
+// id that has reserved already and not written yet must find one, or it would begin a run
+// whose reservation went with the first.
+func (r Run) Erase(now time.Time) (Run, Outcome) {
+	if r.Status == Void {
+		return r, Mine
+	}
+	return Run{Owner: r.Owner, ID: r.ID, Status: Void, Generation: r.Generation, DispatchedAt: At(now)}, Apply
+}
+
 // Begin returns the row of a dispatched run. It may replace nothing, or an older
 // tombstone. Stale: r is a tombstone of this generation, reserve again. Mine: r is a
 // real run, which is then the answer.
