@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -35,6 +36,24 @@ func TestATurnIsAcceptedAnsweredAndShown(t *testing.T) {
 	c := get[api.Conversation](s, s.call("GET", "/v1/conversations/c", ""), 200)
 	if c.ID != "c" || c.Agent != "lab" || c.CreatedAt.IsZero() || c.Turns != (api.TurnCounts{}) || c.Runs.Active != 0 {
 		t.Errorf("the conversation is %+v", c)
+	}
+}
+
+func TestATurnRunsWhileItHasItsPlaceAndTheNextOneWaits(t *testing.T) {
+	s := open(t, options{})
+	a := s.call("POST", "/v1/conversations/c/turns", `{"message":"sleep 60000"}`)
+	b := s.call("POST", "/v1/conversations/c/turns", `{"message":"say later"}`)
+	deadline := time.Now().Add(10 * time.Second)
+	for get[api.Turn](s, s.call("GET", a.header.Get("Location"), ""), 200).Status != "running" {
+		if time.Now().After(deadline) {
+			t.Fatal("the first turn does not run")
+		}
+	}
+	if next := get[api.Turn](s, s.call("GET", b.header.Get("Location"), ""), 200); next.Status != "queued" {
+		t.Errorf("the second turn is %s", next.Status)
+	}
+	if c := get[api.Conversation](s, s.call("GET", "/v1/conversations/c", ""), 200); c.Turns != (api.TurnCounts{Queued: 1, Running: 1}) {
+		t.Errorf("the conversation has %+v", c.Turns)
 	}
 }
 

@@ -122,10 +122,8 @@ func getEvents(h *handler, c *call) error {
 	if err != nil {
 		return err
 	}
-	// What comes is late by design: deadlines of the server's must not cut it off.
-	conn := http.NewResponseController(c.w)
-	_ = conn.SetReadDeadline(time.Time{})
-	_ = conn.SetWriteDeadline(time.Now().Add(wait + writeWithin))
+	// What comes is late by design: a deadline of the server's must not cut it off.
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(wait + writeWithin))
 	switch wanted := accepts(c.r); {
 	case wanted.stream && h.Hub != nil:
 		return h.serveStream(c, q)
