@@ -254,7 +254,7 @@ func TestA13ADeliveryOfAClearedRunIsNothing(t *testing.T) {
 		w.must(w.courier().Deliver(w.ctx(), delivery.Parcel{Run: stale, Slot: subagent.Finish, Attempt: "late"}))
 		w.drain(platform.Turns)
 		w.want("handler", w.called("note"), []string{})
-		w.want("row", w.run("r1").Status, subagent.Status(""))
+		w.want("row", w.run("r1").Status, subagent.Void)
 		w.want("messages", w.transcript(), []string{})
 	})
 }

@@ -348,9 +348,7 @@ func (w *world) take(queue string) []ledger.Wake {
 		if !ok {
 			return wakes
 		}
-		wake, err := ledger.ParseWake(queue, r.Body)
-		w.must(err)
-		wakes = append(wakes, wake)
+		wakes = append(wakes, w.wakeOf(r))
 		w.must(w.Receiver().Acknowledge(w.ctx(), r))
 	}
 }
@@ -369,6 +367,13 @@ func (w *world) receive(queue string) (platform.Received, bool) {
 	return got[0], true
 }
 
+func (w *world) wakeOf(r platform.Received) ledger.Wake {
+	w.Helper()
+	wake, err := ledger.ParseWake(r.Queue, r.Body)
+	w.must(err)
+	return wake
+}
+
 // drain handles what the queue hands out now, as a worker would, and returns how many
 // messages that were.
 func (w *world) drain(queue string) int {
@@ -378,8 +383,8 @@ func (w *world) drain(queue string) int {
 		if !ok {
 			return n
 		}
-		wake, err := ledger.ParseWake(queue, r.Body)
-		w.must(err)
+		wake := w.wakeOf(r)
+		var err error
 		switch queue {
 		case platform.Turns:
 			err = w.Executor.Turn(w.ctx(), wake, r.Receives)

@@ -133,7 +133,7 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 				return err
 			}
 		}
-		ended, _, err := l.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
+		ended, outcome, err := l.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
 			if t.StartedAt == 0 {
 				t.StartedAt = h.conversation.Exec.Until.Add(-l.Terms.Lease)
 			}
@@ -141,6 +141,10 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 		})
 		if err != nil {
 			return err
+		}
+		if outcome == subagent.Absent {
+			// The conversation was cleared while we worked.
+			return l.EraseTurn(ctx, h.turn.Owner, h.turn.ID, h.conversation.Messages)
 		}
 		_, _, err = l.UpdateConversation(ctx, h.conversation, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 			if c.Turn == ended.ID && c.Exec.Holder != h.token {

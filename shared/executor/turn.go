@@ -108,7 +108,9 @@ func (h *hold) show(ctx context.Context, text string) error {
 }
 
 // leavePlace frees the conversation from a turn that has ended and that nobody works on.
-func (e *Executor) leavePlace(ctx context.Context, t subagent.Turn) error { return e.freePlace(ctx, t, "") }
+func (e *Executor) leavePlace(ctx context.Context, t subagent.Turn) error {
+	return e.freePlace(ctx, t, "")
+}
 
 // freePlace does so also for the holder of token.
 func (e *Executor) freePlace(ctx context.Context, t subagent.Turn, token string) error {
@@ -209,6 +211,9 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 // returns what is said there: the first text stands.
 func (h *hold) say(ctx context.Context, id, role string, value subagent.Value, source, text string) (subagent.Value, error) {
 	for {
+		if errors.Is(context.Cause(ctx), agent.ErrLeaseLost) {
+			return value, agent.ErrLeaseLost
+		}
 		m := ledger.Message{
 			Seq: h.messages + 1, ID: id, Role: role, Text: value, Source: source,
 			Run: h.turn.Run, Milestone: h.turn.Milestone, Turn: h.turn.ID, At: subagent.At(h.Ledger.Now()),

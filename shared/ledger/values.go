@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -19,8 +20,11 @@ const (
 	MaxValue = 16 << 20
 )
 
+// valueItem is a value in an item of its own, or tells that a blob is there: so that the
+// blob goes with its conversation.
 type valueItem struct {
-	Text string `json:"text"`
+	Text string `json:"text,omitempty"`
+	Blob string `json:"blob,omitempty"`
 }
 
 // StoreValue keeps text where its size puts it. Storing the same text twice is
@@ -35,10 +39,13 @@ func (l *Ledger) StoreValue(ctx context.Context, o subagent.Owner, text string) 
 	hash := hex.EncodeToString(sum[:])
 	if len(text) <= itemValue {
 		v.Item = hash
-		_, _, err := create(ctx, l, valueKey(o, hash), valueItem{text})
+		_, _, err := create(ctx, l, valueKey(o, hash), valueItem{Text: text})
 		return v, err
 	}
 	v.Blob = partition(o) + "/" + hash
+	if _, _, err := create(ctx, l, valueKey(o, hash), valueItem{Blob: v.Blob}); err != nil {
+		return v, err
+	}
 	if err := l.store.PutBlob(ctx, v.Blob, []byte(text)); err != nil {
 		return v, fmt.Errorf("storing a value of %d bytes: %w", len(text), err)
 	}
@@ -62,4 +69,18 @@ func (l *Ledger) LoadValue(ctx context.Context, o subagent.Owner, v subagent.Val
 		return string(data), nil
 	}
 	return v.Inline, nil
+}
+
+// eraseValue deletes a value's item, after its blob if it has one.
+func (l *Ledger) eraseValue(ctx context.Context, item platform.Item) error {
+	r, err := decode[valueItem](item)
+	if err != nil {
+		return err
+	}
+	if r.value.Blob != "" {
+		if err := l.store.DeleteBlob(ctx, r.value.Blob); err != nil {
+			return err
+		}
+	}
+	return l.store.Delete(ctx, item.Key, 0)
 }

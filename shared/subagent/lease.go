@@ -57,13 +57,17 @@ func (r Run) guard(epoch int64) Outcome {
 
 // StartStep permits the next step and renews the lease. A model or tool call may
 // begin only after this was written: it is what a cancel or a give-up fences.
-// further says that a new step was finished since the lease was taken.
+// further says that a new step was finished since the lease was taken: that is a sign of
+// life too, once the run has given a first one.
 func (r Run) StartStep(epoch int64, now time.Time, t Terms, further bool) (Run, Outcome) {
 	if o := r.guard(epoch); o != Apply {
 		return r, o
 	}
 	if further {
 		r.Lost = 0
+		if r.LastSignal != 0 {
+			r.LastSignal = max(r.LastSignal, At(now))
+		}
 	}
 	r.Exec.Until = max(r.Exec.Until, At(now).Add(t.Lease))
 	return r, Apply
