@@ -75,6 +75,7 @@ type ticker struct {
 	pc         uint8
 	k          int8
 	version    int8
+	epoch      int8
 	open       [runsOfModel]int8
 	gone, soft [runsOfModel]bool
 	at         int8
@@ -292,7 +293,7 @@ func (s *spine) normalise() {
 		}
 		for i := range s.t {
 			if t := &s.t[i]; t.pc != tickIdle {
-				t.k = max(t.k-shift, 0)
+				t.k, t.epoch = max(t.k-shift, 0), max(t.epoch-shift, 0)
 			}
 		}
 	}

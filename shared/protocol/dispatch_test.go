@@ -158,7 +158,7 @@ func (m *move) ticker(i int) {
 		m.add(to, Fault, "queue", "delivers a tick again that is being handled", "")
 	}
 	to := *s
-	read := subagent.Backbone{Version: int64(t.version)}
+	read := subagent.Backbone{Version: int64(t.version), Epoch: int64(t.epoch)}
 	// written moves on after an update: the tick is acknowledged, or judged on the fresh row.
 	written := func(to spine, o subagent.Outcome, what string) {
 		if o == subagent.Apply && s.lost > 0 {
@@ -225,9 +225,9 @@ func (s *spine) look(i int, k int8) {
 	case !b.Current(int64(k)):
 		s.t[i] = ticker{}
 	case !b.Armed:
-		s.t[i] = ticker{pc: tickFence, k: k, version: s.bone.version}
+		s.t[i] = ticker{pc: tickFence, k: k, version: s.bone.version, epoch: s.bone.epoch}
 	default:
-		s.t[i] = ticker{pc: tickSurvey, k: k, version: s.bone.version, open: s.bone.open, at: -1}
+		s.t[i] = ticker{pc: tickSurvey, k: k, version: s.bone.version, epoch: s.bone.epoch, open: s.bone.open, at: -1}
 		s.t[i].advance()
 	}
 }

@@ -109,6 +109,8 @@ type setup struct {
 	crashes, lost, cancels, redrives, fails, hands int8
 	// worked begins with executor 1 in its step and the run over its budget.
 	worked bool
+	// dead begins with a run that has ended and whose finish is dead-lettered.
+	dead bool
 	// once: a handler's turn that is done is never sent under another id. hasty: a turn
 	// is not read again once its place is taken. Both are mistakes.
 	once, hasty bool
@@ -131,6 +133,10 @@ func (p setup) start() ledger {
 		s.jobs, s.last = 0, 1
 		s.row.status, s.row.acquired, s.row.holder, s.row.until, s.row.deadline = running, true, 1, lease, 0
 		s.x[0] = executor{pc: inStep, token: 1, until: lease}
+	}
+	if p.dead {
+		s.jobs, s.row.status, s.row.acquired, s.row.deadline = 0, completed, true, 0
+		s.row.state[finish], s.row.attempts[finish], s.real = 2, subagent.MaxAttempts, true
 	}
 	return s
 }
