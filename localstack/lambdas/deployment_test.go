@@ -25,15 +25,14 @@ import (
 	"github.com/errand-dev/errand/shared/sqsqueue"
 )
 
-// timeout is that of every function.
-const timeout = 20 * time.Second
-
 // deployment is table, bucket and queues, with the functions behind them.
 type deployment struct {
 	t       *testing.T
 	clients *awsclient.Clients
 	urls    map[string]sqsqueue.URLs
 	env     map[string]string
+	// timeout is that of every function.
+	timeout time.Duration
 	pollers sync.WaitGroup
 
 	mu   sync.Mutex
@@ -43,9 +42,9 @@ type deployment struct {
 
 // deploy makes what the template would, with extra variables for the functions, and
 // serves the queues until the test ends.
-func deploy(t *testing.T, extra map[string]string) *deployment {
+func deploy(t *testing.T, timeout time.Duration, extra map[string]string) *deployment {
 	t.Helper()
-	d := &deployment{t: t, clients: endpoint.Clients(t, awsclient.Config{}), idle: map[string][]*environment{}, busy: map[*environment]string{}}
+	d := &deployment{t: t, timeout: timeout, clients: endpoint.Clients(t, awsclient.Config{}), idle: map[string][]*environment{}, busy: map[*environment]string{}}
 	table, bucket := endpoint.Name("table"), endpoint.Name("bucket")
 	var err error
 	if d.urls, err = sqsqueue.CreateQueues(t.Context(), d.clients.SQS, endpoint.Name("queue")); err != nil {
@@ -82,7 +81,7 @@ func (d *deployment) invoke(ctx context.Context, function string, event any) ([]
 		return nil, err
 	}
 	e := d.take(function)
-	answer, err := e.invoke(ctx, payload, timeout)
+	answer, err := e.invoke(ctx, payload, d.timeout)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.busy, e)

@@ -3,6 +3,7 @@ package lambdas
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -33,7 +34,7 @@ func (d *deployment) run(tenant, conversation, id string) api.Run {
 
 func TestATurnDispatchesARunAndHearsOfItsEnd(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, nil)
+	d := deploy(t, 20*time.Second, nil)
 	var turn api.Turn
 	d.call("acme", "POST", "/v1/conversations/c/turns", "", `{"agent":"lab","message":"dispatch lab-echo {\"text\":\"over the wire\"} {\"notify\":true}"}`, 202, &turn)
 	await(t, "the conversation has heard of the end", func() bool {
@@ -59,7 +60,7 @@ func TestATurnDispatchesARunAndHearsOfItsEnd(t *testing.T) {
 
 func TestARunWhoseExecutorIsKilledIsFinishedByAnother(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, map[string]string{config.Lease: "1s"})
+	d := deploy(t, 20*time.Second, map[string]string{config.Lease: "1s"})
 	d.call("acme", "POST", "/v1/conversations/c/runs", "", `{"agent":"lab-sleep","run_id":"r","input":{"ms":3000,"output":"late but there"}}`, 202, nil)
 	await(t, "the run is under execution", func() bool { return d.run("acme", "c", "r").Status == "running" })
 	if n := d.kill("executor"); n != 1 {
@@ -76,9 +77,19 @@ func TestARunWhoseExecutorIsKilledIsFinishedByAnother(t *testing.T) {
 	await(t, "the conversation has heard of the end", func() bool { return strings.Contains(d.said("acme", "c"), "r") })
 }
 
+func TestARunThatOutlastsTheTimeOutIsHandedOn(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, 4*time.Second, nil)
+	d.call("acme", "POST", "/v1/conversations/c/runs", "", `{"agent":"lab-sleep","run_id":"r","input":{"ms":5000}}`, 202, nil)
+	await(t, "the run is delivered", func() bool { return d.run("acme", "c", "r").Finish.State == "delivered" })
+	if run := d.run("acme", "c", "r"); run.Status != "completed" || run.Attempts != 2 {
+		t.Errorf("the run is %+v", run)
+	}
+}
+
 func TestAPoisonMessageEndsInTheDeadLettersAndBlocksNobody(t *testing.T) {
 	t.Parallel()
-	d := deploy(t, nil)
+	d := deploy(t, 20*time.Second, nil)
 	urls := d.urls[platform.Runs]
 	poison := "not a wake"
 	if _, err := d.clients.SQS.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &urls.Queue, MessageBody: &poison}); err != nil {

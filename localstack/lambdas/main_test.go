@@ -36,7 +36,7 @@ func run(m *testing.M) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	for _, function := range functions {
-		if err := build(function, filepath.Join(dir, function), runtime.GOOS, runtime.GOARCH); err != nil {
+		if err := build(".", function, filepath.Join(dir, function), runtime.GOOS, runtime.GOARCH); err != nil {
 			return 1, err
 		}
 	}
@@ -44,10 +44,11 @@ func run(m *testing.M) (int, error) {
 	return endpoint.Main(m), nil
 }
 
-// build makes a function as `make build` does.
-func build(function, path, goos, goarch string) error {
-	command := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-ldflags", "-s -w -buildid=",
+// build makes a function of the module around dir, as `make build` does.
+func build(dir, function, path, goos, goarch string) error {
+	command := exec.Command("go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-buildvcs=false",
 		"-o", path, "github.com/errand-dev/errand/functions/"+function)
+	command.Dir = dir
 	command.Env = append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w: %s", function, err, output)
