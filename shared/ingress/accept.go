@@ -92,7 +92,7 @@ func (s *Service) wake(ctx context.Context, l *ledger.Ledger, t subagent.Turn, r
 		// The queue remembers an id for five minutes: within that the wake is there.
 		attempt = "retry-" + l.Now().UTC().Truncate(dedupWindow).Format("150405")
 	}
-	if err := l.SendTurn(ctx, t.Owner, t.ID, attempt); err != nil || replayed {
+	if err := l.SendTurn(ctx, t, attempt); err != nil || replayed {
 		return err
 	}
 	if err := l.Emit(ctx, t.Owner, l.NewEvent("turn.accepted", "", t.ID, acceptedEvent{t.Kind})); err != nil {

@@ -378,3 +378,63 @@ func TestSixtyFourClientsAtOnce(t *testing.T) {
 		t.Errorf("there are %d messages", len(m))
 	}
 }
+
+func TestTheCapHoldsForSixtyFourDispatchesAtOnce(t *testing.T) {
+	s := open(t, options{idle: true, cap: 8})
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	var clients sync.WaitGroup
+	for range 64 {
+		clients.Go(func() {
+			a := s.call("POST", "/v1/conversations/c/runs", `{"agent":"lab-echo"}`)
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[a.status]++
+		})
+	}
+	clients.Wait()
+	if statuses[202] != 8 || statuses[429] != 56 {
+		t.Errorf("answered %v", statuses)
+	}
+	if runs := get[api.RunPage](s, s.call("GET", "/v1/conversations/c/runs", ""), 200).Runs; len(runs) != 8 {
+		t.Errorf("there are %d runs", len(runs))
+	}
+}
+
+func TestAPageEndsBeforeItIsTooLargeForLambda(t *testing.T) {
+	s := open(t, options{idle: true})
+	get[api.Turn](s, s.call("POST", "/v1/conversations/c/turns", `{"message":"a"}`), 202)
+	text, err := s.Ledger.StoreValue(t.Context(), owner("c"), strings.Repeat("x", 2<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(3) {
+		if _, err := s.Ledger.AddMessage(t.Context(), owner("c"), ledger.Message{Seq: i + 1, ID: fmt.Sprint(i), Role: "user", Text: text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := get[api.MessagePage](s, s.call("GET", "/v1/conversations/c/messages", ""), 200)
+	if len(page.Messages) != 1 || page.Next != "1" || len(page.Messages[0].Text) != 2<<20 {
+		t.Errorf("a page has %d messages, next %q", len(page.Messages), page.Next)
+	}
+	for range 20 {
+		if err := s.Ledger.Emit(t.Context(), owner("c"), s.Ledger.NewEvent("x", "", "", strings.Repeat("x", 250<<10))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	for after := int64(0); ; {
+		a := s.call("GET", fmt.Sprintf("/v1/conversations/c/events?after=%d", after), "")
+		page := get[api.EventPage](s, a, 200)
+		if len(a.body) > 4<<20 {
+			t.Errorf("a page of events has %d bytes", len(a.body))
+		}
+		if seen += len(page.Events); page.Next == after {
+			break
+		}
+		after = page.Next
+	}
+	if seen != 21 {
+		t.Errorf("saw %d events", seen)
+	}
+}
