@@ -12,9 +12,9 @@ import (
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
-// visibility is how long the message of an executor that died stays hidden. Its third
-// is when work begins to pay for being kept hidden: most is done by then.
-const visibility = 2 * time.Minute
+// visibility is how long the message of a turn whose executor died stays hidden: longer
+// than the turn's lease. Its third is when a run begins to pay for being kept hidden.
+const visibility = 90 * time.Second
 
 // work hands a message to the executor.
 type work struct {

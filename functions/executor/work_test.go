@@ -53,7 +53,9 @@ func (f *fake) execute(what string) error {
 func (f *fake) Extend(_ context.Context, r platform.Received, d time.Duration) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hidden[r.ID] = d
+	if d != visibility { // what is under work is kept hidden meanwhile
+		f.hidden[r.ID] = d
+	}
 	return nil
 }
 

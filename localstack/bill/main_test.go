@@ -172,6 +172,12 @@ func (a *account) drain(queue string) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
+	if queue == platform.Turns {
+		// As package sqsbatch does for a FIFO queue.
+		if err := queues.Queues.Extend(a.t.Context(), received[0], 90*time.Second); err != nil {
+			a.t.Fatal(err)
+		}
+	}
 	if err := handle(a.t.Context(), queues, received[0]); err != nil {
 		a.t.Fatalf("message of %s: %v", queue, err)
 	}

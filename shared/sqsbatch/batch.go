@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -31,7 +32,9 @@ type Handler struct {
 	Handle worker.Handle
 	// RetryAfter says how long to hide a message whose handling failed.
 	RetryAfter func(err error, receives int) time.Duration
-	// Visibility is how long a message stays hidden after its executor has died.
+	// Visibility is how long a message stays hidden that is being worked on, from each
+	// extension on. A message of a FIFO queue gets it at once: if its executor dies it
+	// blocks its group, and the queue's own visibility is longer than any invocation.
 	Visibility time.Duration
 	// Concurrency is how many messages are worked on at a time.
 	Concurrency int
@@ -51,6 +54,8 @@ var ErrNotBegun = errors.New("not begun")
 // message is one record of the batch.
 type message struct {
 	platform.Received
+	fifo   bool
+	group  string
 	stop   func() // ends the extension of its visibility
 	failed bool
 }
@@ -69,13 +74,13 @@ func (h *Handler) Do(ctx context.Context, event events.SQSEvent) (events.SQSEven
 	}
 	// A message whose work is done stays hidden too: it is deleted with the batch.
 	for _, m := range messages {
-		m.stop = worker.KeepHidden(ctx, h.Receiver, m.Received, h.Visibility, h.Log)
+		m.stop = h.hide(ctx, m)
 		defer m.stop()
 	}
 	lastStart := h.lastStart(ctx)
 	var workers errgroup.Group
 	workers.SetLimit(h.Concurrency)
-	for _, group := range groups(event.Records, messages) {
+	for _, group := range groups(messages) {
 		workers.Go(func() error {
 			h.inOrder(ctx, group, lastStart)
 			return nil
@@ -100,7 +105,25 @@ func (h *Handler) decode(ctx context.Context, record events.SQSMessage) (*messag
 	if err != nil {
 		return nil, err
 	}
-	return &message{Received: r}, nil
+	return &message{Received: r, fifo: strings.HasSuffix(record.EventSourceARN, ".fifo"), group: record.Attributes["MessageGroupId"]}, nil
+}
+
+// hide keeps the message hidden until stop.
+func (h *Handler) hide(ctx context.Context, m *message) (stop func()) {
+	release := worker.KeepHidden(ctx, h.Receiver, m.Received, h.Visibility, h.Log)
+	if !m.fifo {
+		return release
+	}
+	var first sync.WaitGroup
+	first.Go(func() {
+		if err := h.Receiver.Extend(ctx, m.Received, h.Visibility); err != nil {
+			h.Log.WarnContext(ctx, "setting visibility failed", "queue", m.Queue, "message_id", m.ID, "error", err)
+		}
+	})
+	return func() {
+		first.Wait()
+		release()
+	}
 }
 
 // lastStart is when the last message may be begun; zero if any time.
@@ -114,19 +137,18 @@ func (h *Handler) lastStart(ctx context.Context) time.Time {
 
 // groups returns the messages that must be handled in order, in the order in which the
 // batch brings the first of each. Messages of a standard queue have no order.
-func groups(records []events.SQSMessage, messages []*message) [][]*message {
+func groups(messages []*message) [][]*message {
 	var all [][]*message
 	place := map[string]int{}
-	for i, m := range messages {
-		if !strings.HasSuffix(records[i].EventSourceARN, ".fifo") {
+	for _, m := range messages {
+		if !m.fifo {
 			all = append(all, []*message{m})
 			continue
 		}
-		group := records[i].Attributes["MessageGroupId"]
-		n, known := place[group]
+		n, known := place[m.group]
 		if !known {
 			n = len(all)
-			place[group], all = n, append(all, nil)
+			place[m.group], all = n, append(all, nil)
 		}
 		all[n] = append(all[n], m)
 	}
