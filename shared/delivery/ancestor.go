@@ -23,6 +23,10 @@ func (c *Courier) tell(ctx context.Context, l *ledger.Ledger, p *Parcel, t subag
 		if err != nil {
 			return err
 		}
+		// In the inbox of one that has ended, it was read, or is passed on from there.
+		if known, err := inInbox(ctx, l, parent, m.ID); known || err != nil {
+			return err
+		}
 		if parent.Status.Live() {
 			if m.Text, err = l.StoreValue(ctx, p.Run.Owner, text); err != nil {
 				return err
@@ -83,6 +87,9 @@ func PutInbox(ctx context.Context, l *ledger.Ledger, to subagent.Run, m ledger.I
 }
 
 func inInbox(ctx context.Context, l *ledger.Ledger, run subagent.Run, id string) (bool, error) {
+	if run.Inbox == 0 {
+		return false, nil
+	}
 	messages, err := l.Inbox(ctx, run.Owner, run.ID, 0, run.Inbox)
 	if err != nil {
 		return false, err
@@ -93,6 +100,30 @@ func inInbox(ctx context.Context, l *ledger.Ledger, run subagent.Run, id string)
 		}
 	}
 	return false, nil
+}
+
+// PassOn forwards what waits in the inbox of a run that ended without its executor: it
+// was given up, or every executor died. It must come before the run's own slots close.
+func (c *Courier) PassOn(ctx context.Context, run subagent.Run) (subagent.Run, error) {
+	if !run.Unheard() {
+		return run, nil
+	}
+	messages, err := c.Ledger.Inbox(ctx, run.Owner, run.ID, run.InboxRead, run.Inbox)
+	if err != nil {
+		return run, err
+	}
+	for _, m := range messages {
+		if m.From == "" {
+			continue // a follow-up has nobody else to go to
+		}
+		if err := c.Forward(ctx, c.Ledger, run, m); err != nil {
+			return run, err
+		}
+	}
+	next, _, err := c.Ledger.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.HandOver(run.Inbox)
+	})
+	return next, err
 }
 
 // Forward passes a message that the run did not read before it ended to its nearest

@@ -185,6 +185,9 @@ func (r *Reconciler) mend(ctx context.Context, w ledger.Wake, row subagent.Run, 
 	}
 	// At most a few actions follow each other: give up, then tell it, then close.
 	for range 4 {
+		if row, err = r.Courier.PassOn(ctx, row); err != nil {
+			return row, err
+		}
 		action, reason := subagent.Decide(row, r.Ledger.Now(), r.Ledger.Terms)
 		next, again, err := r.act(ctx, row, action, reason, attempt)
 		if err != nil || !again {

@@ -129,10 +129,10 @@ func (r Run) End(epoch int64, res Result, inboxRead int, now time.Time) (Run, Ou
 		return r, Stale
 	case r.Finish.State != Open:
 		return r, Closed
-	case r.Inbox > inboxRead:
+	case r.Inbox > max(inboxRead, r.InboxRead):
 		return r, Unread
 	}
-	r.InboxRead = inboxRead
+	r.InboxRead = max(inboxRead, r.InboxRead)
 	r.Status = res.Status
 	r.EndedAt = At(now)
 	r.Output, r.Summary, r.Problem = res.Output, res.Summary, res.Problem
@@ -164,5 +164,23 @@ func (r Run) Receive() (Run, Outcome) {
 		return r, Ended
 	}
 	r.Inbox++
+	return r, Apply
+}
+
+// Unheard reports whether messages wait in the inbox of a run that ended without its
+// executor, which will not read them.
+func (r Run) Unheard() bool {
+	return (r.Status == Interrupted || r.Status == Error) && r.Inbox > r.InboxRead
+}
+
+// HandOver records that the first n messages of such a run were passed on.
+func (r Run) HandOver(n int) (Run, Outcome) {
+	switch {
+	case r.Status.Live():
+		return r, Stale
+	case r.InboxRead >= n:
+		return r, Mine
+	}
+	r.InboxRead = n
 	return r, Apply
 }
