@@ -110,7 +110,7 @@ func TestD54ANoticeRaisedInsideATurnComesAfterIt(t *testing.T) {
 				return "", err
 			}
 			_, err = turn.Cancel(ctx, run.ID, "never mind")
-			w.record("cancelled %s", w.run("r1").Finish.State)
+			w.record("cancelled %s", w.run("r1").Status)
 			return "", err
 		}))
 		w.agents.DefaultChat = "busy"
@@ -118,7 +118,7 @@ func TestD54ANoticeRaisedInsideATurnComesAfterIt(t *testing.T) {
 		w.say("go")
 		w.pass(time.Minute)
 		w.want("order", w.called("begin", "end", "cancelled"),
-			[]string{"begin user", "cancelled delivered", "end user", "begin finish", "end finish"})
+			[]string{"begin user", "cancelled aborted", "end user", "begin finish", "end finish"})
 	})
 }
 

@@ -272,3 +272,70 @@ func TestAFinishedStepIsASignOfLife(t *testing.T) {
 		w.want("give-ups", len(w.events("run.given_up", "r1")), 0)
 	})
 }
+
+// A conversation can begin anew at once after a clear: the same run id and the same
+// Idempotency-Key are new ones, whatever the queue still remembers.
+func TestAfterAClearTheSameNamesBeginAnewAtOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.start()
+		for round := range 2 {
+			w.dispatch(request("r1", "done", notify))
+			w.dispatch(request("r2", "done", byNote))
+			_, replayed, err := w.accept("hello", "key-1")
+			w.must(err)
+			w.want("replayed", replayed, false)
+			w.pass(time.Second)
+			w.want(fmt.Sprintf("messages of round %d", round), len(w.transcript()), 4)
+			w.must(w.Service.Control.Clear(w.ctx(), owner))
+			w.pass(time.Second)
+		}
+		w.want("handler", w.called("note"), []string{"note r2 completed", "note r2 completed"})
+	})
+}
+
+// A give-up that is a dead letter can be redriven too, although the run's finish slot is
+// closed; a real end that came meanwhile refuses it.
+func TestARedriveDeliversADeadGiveUp(t *testing.T) {
+	bubble(t, func(w *world) {
+		broken := true
+		w.handler("mended", func(context.Context, agent.Delivery) error {
+			if broken {
+				return errors.New("still broken")
+			}
+			return nil
+		})
+		w.start()
+		req := request("r1", "idle", subagent.Notice{Handler: "mended"})
+		req.Budget.Max = time.Minute
+		w.dispatch(req)
+		w.pass(24 * time.Hour)
+		run := w.run("r1")
+		w.want("give_up", run.GiveUp.State, subagent.Dead)
+		w.want("finish", run.Finish.State, subagent.Silent)
+		broken = false
+		_, err := w.Service.Control.Redrive(w.ctx(), owner, "r1", "")
+		w.must(err)
+		w.pass(time.Hour)
+		run = w.run("r1")
+		w.want("give_up", run.GiveUp.State, subagent.Delivered)
+		w.want("finish", run.Finish.State, subagent.Silent)
+		w.want("armed", w.backbone().Armed, false)
+	})
+}
+
+// A tick that cannot be read stays a dead letter; it is not tried for ever.
+func TestAMalformedTickStaysADeadLetter(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.start()
+		sender, _ := w.Receiver().(platform.Sender)
+		w.must(sender.Send(w.ctx(), platform.Message{Queue: platform.Ticks, Group: "bad", Dedup: "bad", Body: []byte(`{"not":`)}))
+		w.pass(time.Hour)
+		dead, err := w.Receiver().DeadLetters(w.ctx(), platform.Ticks, 10)
+		w.must(err)
+		w.want("dead letters", len(dead), 1)
+		w.pass(2*time.Minute + time.Second)
+		dead, err = w.Receiver().DeadLetters(w.ctx(), platform.Ticks, 10)
+		w.must(err)
+		w.want("dead letters", len(dead), 1)
+	})
+}

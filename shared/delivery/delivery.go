@@ -195,7 +195,7 @@ func (c *Courier) accept(ctx context.Context, l *ledger.Ledger, t subagent.Turn,
 	if !known {
 		p.Events = append(p.Events, l.NewEvent("turn.accepted", t.Run, t.ID, TurnEvent{Kind: t.Kind}))
 	}
-	return false, l.SendTurn(ctx, t.Owner, t.ID, p.Attempt)
+	return false, l.SendTurn(ctx, stored, p.Attempt)
 }
 
 // TurnEvent is the data of turn events.

@@ -65,11 +65,13 @@ func (w Wake) Hint() subagent.Run {
 	return hint
 }
 
-// SendTurn wakes the conversation of a turn. A repeated send needs another attempt:
-// the queue forgets a message's deduplication id only after five minutes.
-func (l *Ledger) SendTurn(ctx context.Context, o subagent.Owner, turn, attempt string) error {
-	return l.send(ctx, Wake{Owner: o, Turn: turn}, platform.Message{
-		Queue: platform.Turns, Group: Digest(partition(o)), Dedup: Digest(partition(o) + "/" + turn + "/" + attempt)})
+// SendTurn wakes the conversation of a turn. A repeated send needs another attempt: the
+// queue forgets a message's deduplication id only after five minutes. The id tells a turn
+// from one of the same name that was cleared.
+func (l *Ledger) SendTurn(ctx context.Context, t subagent.Turn, attempt string) error {
+	dedup := fmt.Sprintf("%s/%s/%d/%s", partition(t.Owner), t.ID, t.AcceptedAt, attempt)
+	return l.send(ctx, Wake{Owner: t.Owner, Turn: t.ID}, platform.Message{
+		Queue: platform.Turns, Group: Digest(partition(t.Owner)), Dedup: Digest(dedup)})
 }
 
 // BackboneHint returns the backbone that the message carries, ready for UpdateBackbone.

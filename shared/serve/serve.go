@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -202,12 +203,32 @@ func (s *Stack) keepHouse(ctx context.Context) {
 		if _, err := s.store.Sweep(ctx, s.now(), sweepBatch); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "sweeping failed", "error", err)
 		}
+		if !s.deadTicks(ctx) {
+			continue
+		}
 		if n, err := s.store.Redrive(ctx, platform.Ticks); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "redriving ticks failed", "error", err)
 		} else if n > 0 {
 			s.log.WarnContext(ctx, "dead ticks sent again", "count", n)
 		}
 	}
+}
+
+// deadTicks reports whether a dead tick can be read: one that cannot is a dead letter for
+// good.
+func (s *Stack) deadTicks(ctx context.Context) bool {
+	const batch = 100
+	dead, err := s.store.DeadLetters(ctx, platform.Ticks, batch)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.log.WarnContext(ctx, "reading dead ticks failed", "error", err)
+		}
+		return false
+	}
+	return slices.ContainsFunc(dead, func(r platform.Received) bool {
+		_, err := ledger.ParseWake(platform.Ticks, r.Body)
+		return err == nil
+	})
 }
 
 // Receiver gives tests and operators the queues themselves.
