@@ -20,7 +20,9 @@ func least() map[string]string {
 	}
 }
 
-func from(env map[string]string) func(string) string { return func(name string) string { return env[name] } }
+func from(env map[string]string) func(string) string {
+	return func(name string) string { return env[name] }
+}
 
 func TestDefaultsFillWhatIsNotSet(t *testing.T) {
 	t.Parallel()
