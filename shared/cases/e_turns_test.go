@@ -28,6 +28,8 @@ func TestE63AnAcceptedTurnIsDurableAndRunsLater(t *testing.T) {
 		w.want("answer", turn.Status, subagent.Queued)
 		w.want("inline", w.called("begin"), []string{})
 		w.want("stored", w.turn(turn.ID).Status, subagent.Queued)
+		w.pass(time.Second)
+		begun := time.Now()
 		w.work()
 		w.pass(time.Minute)
 		w.want("at work", w.called("begin"), []string{"begin user"})
@@ -36,9 +38,9 @@ func TestE63AnAcceptedTurnIsDurableAndRunsLater(t *testing.T) {
 		done := w.turn(turn.ID)
 		w.want("status", done.Status, subagent.Completed)
 		w.want("reply", done.Reply.Inline, "heard")
-		if done.AcceptedAt == 0 || done.StartedAt < done.AcceptedAt || done.EndedAt < done.StartedAt {
-			t.Errorf("times: accepted %d, started %d, ended %d", done.AcceptedAt, done.StartedAt, done.EndedAt)
-		}
+		w.want("accepted", done.AcceptedAt, turn.AcceptedAt)
+		w.want("started", done.StartedAt, subagent.At(begun))
+		w.want("ended", done.EndedAt, subagent.At(begun.Add(time.Minute)))
 	})
 }
 

@@ -22,6 +22,7 @@ type hold struct {
 	cancel       context.CancelCauseFunc
 	// messages is the number of the newest message known to this turn.
 	messages int64
+	started  subagent.Time
 
 	mu        sync.Mutex
 	heartbeat *time.Timer
@@ -86,7 +87,7 @@ func (h *hold) enterPlace(ctx context.Context) (c subagent.Conversation, outcome
 		if err != nil || !outcome.OK() {
 			return err
 		}
-		h.conversation, h.messages = c, c.Messages
+		h.conversation, h.messages, h.started = c, c.Messages, subagent.At(l.Now())
 		if h.turn.Mode == subagent.Handle {
 			h.claimed, err = h.Courier.Take(ctx, l, h.turn)
 		}
@@ -135,7 +136,7 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 		}
 		ended, outcome, err := l.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
 			if t.StartedAt == 0 {
-				t.StartedAt = h.conversation.Exec.Until.Add(-l.Terms.Lease)
+				t.StartedAt = h.started
 			}
 			return t.Finish(status, value, problem, h.messages, l.Now())
 		})
@@ -144,9 +145,9 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 		}
 		if outcome == subagent.Absent {
 			// The conversation was cleared while we worked.
-			return l.EraseTurn(ctx, h.turn.Owner, h.turn.ID, h.conversation.Messages)
+			return l.EraseTurn(ctx, h.turn.Owner, h.turn.ID, h.place().Messages)
 		}
-		_, _, err = l.UpdateConversation(ctx, h.conversation, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		_, _, err = l.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 			if c.Turn == ended.ID && c.Exec.Holder != h.token {
 				// We have lost the place: whoever has it now for this turn is at work still.
 				return c, subagent.Stale
@@ -177,12 +178,16 @@ func (h *hold) notes() []ledger.Event {
 	return events
 }
 
+// place is the conversation's row as this turn knows it: the heartbeat renews it.
+func (h *hold) place() subagent.Conversation {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.conversation
+}
+
 // renew extends the lease, or returns agent.ErrLeaseLost.
 func (h *hold) renew(ctx context.Context) error {
-	h.mu.Lock()
-	hint := h.conversation
-	h.mu.Unlock()
-	c, outcome, err := h.Ledger.UpdateConversation(ctx, hint, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+	c, outcome, err := h.Ledger.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 		return c.Renew(h.token, h.Ledger.Now(), h.Ledger.Terms)
 	})
 	if err != nil {

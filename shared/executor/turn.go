@@ -183,9 +183,9 @@ func (h *hold) perform(ctx context.Context) (string, error) {
 
 // answer lets the conversation's agent take the turn.
 func (h *hold) answer(ctx context.Context, message string) (string, error) {
-	chat, ok := h.Agents.Chat(h.conversation.Agent)
+	chat, ok := h.Agents.Chat(h.place().Agent)
 	if !ok {
-		return "", fmt.Errorf("%w: %q", agent.ErrUnknownAgent, h.conversation.Agent)
+		return "", fmt.Errorf("%w: %q", agent.ErrUnknownAgent, h.place().Agent)
 	}
 	reply, err := protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, h)) })
 	if err != nil || reply == "" {
@@ -263,7 +263,7 @@ func (h *hold) retry(ctx context.Context, cause error) error {
 
 // again gives the lease back; the turn keeps its place and is delivered once more.
 func (h *hold) again(ctx context.Context, after time.Duration, cause error) error {
-	_, _, err := h.Ledger.UpdateConversation(ctx, h.conversation, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+	_, _, err := h.Ledger.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 		return c.Yield(h.token)
 	})
 	return &RetryError{After: after, Err: errors.Join(fmt.Errorf("turn %s: %w", h.turn.ID, cause), err)}
