@@ -156,6 +156,9 @@ func (s *site) checkDocumented(r *http.Request, a answer) {
 	if known := ingress.Answers()[pattern]; pattern != "" && !slices.Contains(known, a.status) {
 		s.t.Errorf("%s answered %d; the document has %v", pattern, a.status, known)
 	}
+	if pattern != "" && len(a.body) < 64<<10 {
+		checkSchema(s.t, pattern, a.status, a.header.Get("Content-Type"), a.body)
+	}
 	if a.status >= 400 {
 		var p api.Problem
 		if json.Unmarshal(a.body, &p) != nil || p.Status != a.status || p.Title == "" || !slices.Contains(ingress.Codes(), p.Code()) {
