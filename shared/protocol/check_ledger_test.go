@@ -9,6 +9,8 @@ var (
 )
 
 var setups = []setup{
+	{size: quick, name: "two executors and a job that comes twice", clocks: slow, executors: 2, handler: true, attempts: 1, budget: 2, crashes: 1, again: 1},
+	{size: quick, name: "two executors and a job that comes twice, fast", clocks: fast, executors: 2, handler: true, attempts: 1, budget: 1, lost: 1, again: 1},
 	{size: quick, name: "two executors and a handler", clocks: slow, executors: 2, heads: 1, handler: true, attempts: 1, budget: 2, crashes: 1},
 	{size: quick, name: "two heads and a handler", clocks: slow, executors: 1, heads: 2, handler: true, attempts: 1, worked: true},
 	{size: quick, name: "lost answers and a handler", clocks: equal, executors: 2, heads: 1, handler: true, attempts: 1, worked: true, lost: 1},

@@ -107,6 +107,8 @@ type setup struct {
 	budget                                         int8
 	attempts                                       int8 // left per slot
 	crashes, lost, cancels, redrives, fails, hands int8
+	// again is how many duplicates of the first job there are.
+	again uint8
 	// worked begins with executor 1 in its step and the run over its budget.
 	worked bool
 	// dead begins with a run that has ended and whose finish is dead-lettered.
@@ -117,7 +119,8 @@ type setup struct {
 }
 
 func (p setup) start() ledger {
-	s := ledger{jobs: 1, seen: -1, crashes: p.crashes, lost: p.lost, cancels: p.cancels, redrives: p.redrives, fails: p.fails, hands: p.hands}
+	// A queue delivers a job at least once.
+	s := ledger{jobs: 1 + p.again, seen: -1, crashes: p.crashes, lost: p.lost, cancels: p.cancels, redrives: p.redrives, fails: p.fails, hands: p.hands}
 	s.row = row{status: queued, until: unset, claim: unset, watch: unset, deadline: p.budget}
 	left := int8(subagent.MaxAttempts) - p.attempts
 	s.row.attempts = [2]int8{left, left}
@@ -130,7 +133,7 @@ func (p setup) start() ledger {
 	s.conv.until = unset
 	if p.worked {
 		lease := int8(terms.Lease.Seconds())
-		s.jobs, s.last = 0, 1
+		s.jobs, s.last = p.again, 1
 		s.row.status, s.row.acquired, s.row.holder, s.row.until, s.row.deadline = running, true, 1, lease, 0
 		s.x[0] = executor{pc: inStep, token: 1, until: lease}
 	}
@@ -143,6 +146,9 @@ func (p setup) start() ledger {
 
 func (p setup) model() Model[ledger] {
 	goals := []Goal[ledger]{{Name: "that the finish slot is closed", Via: Normal, Done: func(s *ledger) bool { return s.row.state[finish] != 0 }}}
+	if p.heads == 0 {
+		goals = nil
+	}
 	if !p.handler {
 		goals = append(goals, Goal[ledger]{Name: "that a delivered real end stands in the conversation", Via: Normal, Done: func(s *ledger) bool {
 			return closings[s.row.state[finish]] != subagent.Delivered || s.position(finish) >= 0
@@ -443,7 +449,7 @@ func (w *writer) handOn(i int, epoch int64, stale func(subagent.Outcome) string)
 	to := *s
 	to.hands--
 	to.put(next)
-	to.jobs = 1
+	to.jobs = max(to.jobs, 1)
 	to.x[i] = executor{until: unset}
 	w.add(to, Outside, executorNames[i], "hands the run on", o.String(), stale(o))
 }
@@ -506,7 +512,7 @@ func (w *writer) tick() {
 		}
 		act(next, o, bad)
 	case subagent.ResendJob:
-		to.jobs = 1
+		to.jobs = max(to.jobs, 1)
 		w.add(to, Normal, "tick", "resends the job", "", "")
 	case subagent.SendFinish, subagent.SendGiveUp:
 		slot := uint8(finish)
