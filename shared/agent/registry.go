@@ -53,7 +53,8 @@ func (r *Registry) AddChat(name string, c Chat) error {
 	return nil
 }
 
-// AddHandler registers a handler.
+// AddHandler registers a handler. One named "agent.name" is the agent's own: that agent
+// finds it by name, before one for all.
 func (r *Registry) AddHandler(name string, h Handler) error {
 	return add(r.handlers, "handler", name, h)
 }
@@ -86,12 +87,19 @@ func (r *Registry) Chat(name string) (Chat, bool) {
 	return c, ok
 }
 
-// Handler returns the handler of that name. A handler registered as "agent.name"
-// belongs to that agent and is found first when it asks for name.
-func (r *Registry) Handler(agent, name string) (Handler, bool) {
-	if h, ok := r.handlers[agent+"."+name]; ok {
-		return h, true
+// Resolve returns the full name of the handler that an agent means by name: its own,
+// registered as "agent.name", or else one for all.
+func (r *Registry) Resolve(agent, name string) (full string, ok bool) {
+	own := agent + "." + name
+	if _, ok := r.handlers[own]; ok {
+		return own, true
 	}
+	_, ok = r.Handler(name)
+	return name, ok
+}
+
+// Handler returns the handler of that full name.
+func (r *Registry) Handler(name string) (Handler, bool) {
 	if h, ok := r.handlers[name]; ok {
 		return h, true
 	}

@@ -373,3 +373,27 @@ func TestA18ATeardownIsNotASecondEnd(t *testing.T) {
 		w.want("its finish slot", w.run("idle").Finish.State, subagent.Silent)
 	})
 }
+
+// A hook that a kill has cut off is called again by the first tick of the next process.
+func TestAHookThatAKillCutOffIsCalledAgain(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.agents.OnFinish = func(ctx context.Context, d agent.Delivery) error {
+			w.record("hook %s", d.ID)
+			select {
+			case <-w.gate("hook"):
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		w.start()
+		w.dispatch(request("r1", "done", notify))
+		w.pass(time.Second)
+		w.must(w.Close())
+		w.free("hook")
+		w.halt()
+		w.start()
+		w.pass(10 * time.Second)
+		w.want("hooks", w.called("hook"), []string{"hook r1:finish", "hook r1:finish"})
+		w.want("messages", len(w.transcript()), 2)
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -399,5 +400,22 @@ func TestNestedUnreadMessagesAreHandedOn(t *testing.T) {
 			"user detached-agent-tool: The background task \"import\" (run r1) has completed.\nIt was dispatched by run boss, which has ended.",
 			"assistant agent: heard detached-finish:r1:completed"})
 		w.want("unread follow-ups told", len(w.events("run.followup_unread", "boss")), 1)
+	})
+}
+
+// Section 2 of the design: a nested run's handler is one of the agent that dispatched it,
+// whatever the child's own agent has under that name.
+func TestNestedTheHandlerIsTheDispatchersOwn(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.handler("boss.told", func(context.Context, agent.Delivery) error { return nil })
+		w.handler("done.told", func(context.Context, agent.Delivery) error { return nil })
+		w.handler("told", func(context.Context, agent.Delivery) error { return nil })
+		w.dispatcher("boss", "r1", "done", subagent.Notice{Handler: "told"})
+		w.start()
+		w.dispatch(request("boss", "boss", subagent.Notice{Handler: "told"}))
+		w.pass(time.Minute)
+		got := w.called("boss.told", "done.told", "told")
+		slices.Sort(got)
+		w.want("handlers", got, []string{"boss.told r1 completed", "told boss completed"})
 	})
 }

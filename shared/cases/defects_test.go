@@ -146,6 +146,23 @@ func TestDefectD05AHandlerThatAlwaysThrowsBecomesADeadLetter(t *testing.T) {
 	})
 }
 
+// D5: a handler that panics has failed like one that returns an error.
+func TestDefectD05AHandlerThatPanicsIsTriedAgain(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.handler("panics", func(_ context.Context, d agent.Delivery) error {
+			if d.Attempt < 3 {
+				panic("oh")
+			}
+			return nil
+		})
+		w.start()
+		w.dispatch(request("r1", "done", subagent.Notice{Handler: "panics"}))
+		w.pass(time.Hour)
+		w.want("calls", len(w.called("panics")), 3)
+		w.want("finish", w.run("r1").Finish.State, subagent.Delivered)
+	})
+}
+
 // D5: an attempt that takes its process down counts too.
 func TestDefectD05AHandlerThatKillsItsProcessBecomesADeadLetter(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -205,3 +205,19 @@ func TestCancellingAnAwaitingRunCancelsItsChild(t *testing.T) {
 		w.want("executions", len(w.called("execution")), 1)
 	})
 }
+
+// A turn can neither dispatch an awaited run nor await one: it would hold its conversation.
+func TestATurnCannotAwait(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.must(w.agents.AddChat("waits", func(ctx context.Context, turn *agent.Turn) (string, error) {
+			_, err := turn.Dispatch(ctx, agent.Dispatch{RunID: "r1", Agent: "done", Awaited: true})
+			return "", err
+		}))
+		w.agents.DefaultChat = "waits"
+		w.start()
+		turn := w.say("hello")
+		w.pass(time.Second)
+		w.want("problem", w.turn(turn.ID).Problem, "only a run can do this, not a turn")
+		w.want("row", w.run("r1").Status, subagent.Status(""))
+	})
+}

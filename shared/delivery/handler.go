@@ -60,7 +60,7 @@ func (c *Courier) Call(ctx context.Context, s *Claimed) (settle func(context.Con
 // callHolding calls hook and handler under the claim, renewing it. The handler's
 // context ends when the claim is lost or about to run out.
 func (c *Courier) callHolding(ctx context.Context, run subagent.Run, slot subagent.Slot, token string) error {
-	handler, found := c.Agents.Handler(run.Agent, run.Notice.Handler)
+	handler, found := c.Agents.Handler(run.Notice.Handler)
 	c.hook(ctx, Parcel{Run: run, Slot: slot})
 	if !found {
 		// The name was known at dispatch and is no more: nothing can be called, now or later.

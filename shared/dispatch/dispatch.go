@@ -35,7 +35,9 @@ type Request struct {
 	Agent string
 	Input json.RawMessage
 	// Parent is the run that dispatches, nil for a turn or the API.
-	Parent  *subagent.Run
+	Parent *subagent.Run
+	// By is the agent that dispatches, whose own handlers are found first; empty for the API.
+	By      string
 	Awaited bool
 	Notice  subagent.Notice
 	Budget  subagent.Budget
@@ -60,7 +62,7 @@ const maxRounds = 8
 // subagent.ErrInvalidBudget, ErrInputTooLarge, *agent.CapError: nothing was written.
 // After any other error the same request may be sent again.
 func (d *Dispatcher) Start(ctx context.Context, req Request) (run subagent.Run, known bool, err error) {
-	if err := d.check(req); err != nil {
+	if err := d.check(&req); err != nil {
 		return run, false, err
 	}
 	s := start{Dispatcher: d, req: req, now: d.Ledger.Now()}
@@ -82,7 +84,8 @@ func (d *Dispatcher) Start(ctx context.Context, req Request) (run subagent.Run, 
 	return run, known, nil
 }
 
-func (d *Dispatcher) check(req Request) error {
+// check refuses a bad request, and completes the name of its handler.
+func (d *Dispatcher) check(req *Request) error {
 	for _, id := range []string{req.Owner.Tenant, req.Owner.Conversation, req.Run} {
 		if err := subagent.CheckID(id); err != nil {
 			return err
@@ -92,9 +95,11 @@ func (d *Dispatcher) check(req Request) error {
 		return fmt.Errorf("%w: %q", agent.ErrUnknownAgent, req.Agent)
 	}
 	if name := req.Notice.Handler; name != "" {
-		if _, ok := d.Agents.Handler(req.Agent, name); !ok {
+		full, ok := d.Agents.Resolve(req.By, name)
+		if !ok {
 			return fmt.Errorf("%w: %q", agent.ErrUnknownHandler, name)
 		}
+		req.Notice.Handler = full
 	}
 	if len(req.Input) > MaxInput {
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrInputTooLarge, len(req.Input), MaxInput)

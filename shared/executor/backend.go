@@ -226,7 +226,7 @@ func (x *execution) Dispatch(ctx context.Context, d agent.Dispatch) (agent.Info,
 	x.dispatched++
 	nth := x.dispatched
 	x.mu.Unlock()
-	return x.dispatch(ctx, x.row.Owner, x.row.ID, x.row, nth, d)
+	return x.dispatch(ctx, caller{x.row.Owner, x.row.ID, x.row.Agent, x.row, nth}, d)
 }
 
 // Await implements agent.Backend: the result if the child has ended, else the run is

@@ -12,27 +12,37 @@ import (
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
-// dispatch starts a run for the run or turn called by. The id is made of the caller's
-// id and the key, or its place in the caller's sequence of dispatches: executed again,
-// the caller dispatches the same run.
-func (e *Executor) dispatch(ctx context.Context, o subagent.Owner, by string, parent *subagent.Run, nth int, d agent.Dispatch) (agent.Info, error) {
+// caller is the run or turn that dispatches.
+type caller struct {
+	owner subagent.Owner
+	id    string
+	agent string
+	// parent is nil for a turn.
+	parent *subagent.Run
+	// nth is the place of the dispatch in the caller's sequence of them.
+	nth int
+}
+
+// dispatch starts a run. Its id is made of the caller's id and the key, or the place in
+// the caller's sequence: executed again, the caller dispatches the same run.
+func (e *Executor) dispatch(ctx context.Context, by caller, d agent.Dispatch) (agent.Info, error) {
 	id := d.RunID
 	if id == "" {
 		key := d.Key
 		if key == "" {
-			key = "#" + strconv.Itoa(nth)
+			key = "#" + strconv.Itoa(by.nth)
 		}
-		id = ledger.Digest(by + "/" + key)[:26]
+		id = ledger.Digest(by.id + "/" + key)[:26]
 	}
 	input, err := encodeInput(d.Input)
 	if err != nil {
 		return agent.Info{}, err
 	}
-	if d.Awaited && parent == nil {
+	if d.Awaited && by.parent == nil {
 		return agent.Info{}, errNotInTurn
 	}
 	row, _, err := e.Dispatcher.Start(ctx, dispatch.Request{
-		Owner: o, Run: id, Agent: d.Agent, Input: input, Parent: parent,
+		Owner: by.owner, Run: id, Agent: d.Agent, Input: input, Parent: by.parent, By: by.agent,
 		Awaited: d.Awaited, Notice: d.Notice, Budget: d.Budget,
 	})
 	return agent.InfoOf(row), err

@@ -70,7 +70,7 @@ func (h *hold) Dispatch(ctx context.Context, d agent.Dispatch) (agent.Info, erro
 	h.dispatched++
 	nth := h.dispatched
 	h.mu.Unlock()
-	return h.dispatch(ctx, h.turn.Owner, h.turn.ID, nil, nth, d)
+	return h.dispatch(ctx, caller{h.turn.Owner, h.turn.ID, h.place().Agent, nil, nth}, d)
 }
 
 // Runs implements agent.Backend.
