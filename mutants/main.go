@@ -189,8 +189,10 @@ func fails(ctx context.Context, overlay string, suite []string) (string, error) 
 		_, how, _ = strings.Cut(how, "broken: ")
 		return how, nil
 	}
-	if how := firstLine(text, "--- FAIL: "); how != "" {
-		return how, nil
+	for _, sign := range []string{"panic: ", "--- FAIL: "} {
+		if how := firstLine(text, sign); how != "" {
+			return how, nil
+		}
 	}
 	return "it fails without a word", nil
 }
