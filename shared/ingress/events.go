@@ -2,7 +2,6 @@ package ingress
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/errand-dev/errand/shared/api"
@@ -45,24 +44,21 @@ func (s *Service) Events(ctx context.Context, q EventQuery, wait time.Duration) 
 			return page, err
 		}
 		q.After = page.Next
+		waited := false
 		select {
 		case <-over.C:
-			err = errWaited
+			waited = true
 		case <-ctx.Done():
-			err = ctx.Err()
+			// The server stops, or nobody listens any more: there is no next one from here.
+			waited = true
 		case <-lookAgain(changed, more):
 		}
 		stop()
-		switch {
-		case errors.Is(err, errWaited):
+		if waited {
 			return page, nil
-		case err != nil:
-			return page, err
 		}
 	}
 }
-
-var errWaited = errors.New("waited long enough")
 
 // lookAgain returns a channel that is ready at once if there is more to look at, else changed.
 func lookAgain(changed <-chan struct{}, more bool) <-chan struct{} {

@@ -6,7 +6,7 @@ import "slices"
 func Answers() map[string][]int {
 	answers := map[string][]int{}
 	for _, r := range routes() {
-		statuses := []int{r.status, 500}
+		statuses := []int{r.status, 500, 503}
 		for _, code := range r.problems {
 			k, _ := kindOf(code)
 			statuses = append(statuses, k.status)

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"context"
 	_ "embed"
 	"fmt"
 	"net/http"
@@ -33,9 +34,9 @@ type handler struct {
 	mux *http.ServeMux
 }
 
-// NewHandler returns the HTTP API over the use cases. Requests end early when their
-// context ends, so a server that stops should cancel its base context: long polls and
-// streams hold their connection until then.
+// NewHandler returns the HTTP API over the use cases. Requests that read end early when
+// their context ends, so a server that stops should cancel its base context: long polls
+// and streams hold their connection until then. Requests that write are not broken off.
 func NewHandler(s *Service, o HandlerOptions) http.Handler {
 	if o.Authenticate == nil {
 		o.Authenticate = func(*http.Request) (string, error) { return DefaultTenant, nil }
@@ -80,6 +81,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *handler) serve(route route, w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		// What is begun is written and answered, also while the server stops: a write that
+		// is broken off may have happened, and its client could not know.
+		r = r.WithContext(context.WithoutCancel(r.Context()))
+	}
 	c := &call{w: w, r: r}
 	if err := h.prepare(route, c); err != nil {
 		h.refuse(r.Context(), w, err)

@@ -47,6 +47,7 @@ const (
 	codeConcurrency      = "concurrency-limit"
 	codeInternal         = "internal"
 	codeContended        = "contended"
+	codeStopping         = "stopping"
 )
 
 func kinds() []kind {
@@ -93,6 +94,8 @@ func kinds() []kind {
 			"Something failed on the server. The same request can be sent again; the request id finds the cause in the server's log."},
 		{codeContended, http.StatusServiceUnavailable, "Too busy",
 			"Others change the same rows too fast. Nothing is wrong with the request: send it again after the time in Retry-After."},
+		{codeStopping, http.StatusServiceUnavailable, "Stopping",
+			"This server stops and broke the request off. Send it again after the time in Retry-After."},
 	}
 }
 
@@ -117,6 +120,7 @@ var (
 	errNotAcceptable    = errors.New("this server cannot stream events; ask for application/json")
 	errMediaType        = errors.New("the Content-Type must be application/json")
 	errTooLarge         = errors.New("the request is too large")
+	errStopping         = errors.New("the server stops")
 )
 
 // codeOf is the one table from an error to the kind of its problem.
@@ -186,17 +190,19 @@ func retryAfter(status int) string {
 // refuse answers with the problem of err. What the table does not know is logged with
 // a request id and answered without its text: it may tell of internals.
 func (h *handler) refuse(ctx context.Context, w http.ResponseWriter, err error) {
-	k, _ := kindOf(codeOf(err))
+	code := codeOf(err)
+	if code == codeInternal && ctx.Err() != nil {
+		// The server stops, or the client has gone and does not see this. Never silence:
+		// that would reach the client as an empty 200.
+		code, err = codeStopping, errStopping
+	}
+	k, _ := kindOf(code)
 	p := api.Problem{Type: "/problems/" + k.code, Title: k.title, Status: k.status, Detail: err.Error()}
 	var field *fieldError
 	if errors.As(err, &field) {
 		p.Field = field.field
 	}
 	if k.code == codeInternal {
-		if ctx.Err() != nil {
-			// The client has gone; whatever failed, failed because of that.
-			return
-		}
 		p.RequestID = h.Ledger.Nonce()
 		p.Detail = fmt.Sprintf("The server's log has more under request id %s.", p.RequestID)
 		h.Log.ErrorContext(ctx, "request failed", "request_id", p.RequestID, "error", err)
