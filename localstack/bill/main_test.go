@@ -41,6 +41,8 @@ type account struct {
 	agents  *agent.Registry
 	clients *awsclient.Clients
 	meter   awsclient.Meter
+	// now stands still, so that a slow machine counts the same.
+	now time.Time
 
 	mu    sync.Mutex
 	calls []string
@@ -48,7 +50,7 @@ type account struct {
 
 func newAccount(t *testing.T, cadence subagent.Cadence) *account {
 	t.Helper()
-	a := &account{t: t, agents: agent.NewRegistry()}
+	a := &account{t: t, agents: agent.NewRegistry(), now: time.Now()}
 	if err := lab.Register(a.agents); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,8 @@ func (a *account) invoke(function string) *cloud.Stack {
 	a.meter.Add(awsclient.LambdaRequest, "Invoke "+function, 1)
 	a.note("Invoke " + function)
 	stack, err := cloud.New(a.t.Context(), cloud.Options{
-		Config: a.config, Clients: a.clients, Agents: a.agents, StopBefore: time.Second, Log: slog.New(slog.DiscardHandler),
+		Config: a.config, Clients: a.clients, Agents: a.agents, StopBefore: time.Second,
+		Now: func() time.Time { return a.now }, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		a.t.Fatal(err)

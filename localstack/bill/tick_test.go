@@ -49,7 +49,7 @@ func (a *account) history(conversation string, n int) {
 	a.t.Helper()
 	stack := a.invoke("history")
 	o := subagent.Owner{Tenant: "default", Conversation: conversation}
-	now := subagent.At(time.Now())
+	now := subagent.At(a.now)
 	for i := range n {
 		_, _, err := stack.Ledger.BeginRun(a.t.Context(), subagent.Run{
 			Owner: o, ID: fmt.Sprintf("old-%04d", i), Agent: "lab-echo", Status: subagent.Completed, DispatchedAt: now, EndedAt: now,
@@ -78,7 +78,7 @@ func (a *account) outstanding(o subagent.Owner, n int) int64 {
 		id := fmt.Sprintf("run-%02d", i)
 		a.post("/v1/conversations/"+o.Conversation+"/runs", fmt.Sprintf(`{"agent":"lab-stall","run_id":%q,"input":{"signal_first":false}}`, id))
 		_, outcome, err := stack.Ledger.UpdateRun(a.t.Context(), subagent.Run{Owner: o, ID: id}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.Acquire("somebody", time.Now().Add(10*time.Minute), subagent.DefaultTerms)
+			return r.Acquire("somebody", a.now.Add(10*time.Minute), subagent.DefaultTerms)
 		})
 		if err != nil || outcome != subagent.Apply {
 			a.t.Fatal(outcome, err)
