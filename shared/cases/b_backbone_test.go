@@ -298,3 +298,26 @@ func TestTheDefaultBudgetsAreADayAndAnHour(t *testing.T) {
 		w.want("lease", w.Ledger.Terms.Lease, time.Minute)
 	})
 }
+
+// A run whose deadline passed while the machine was off is given up at the next start, and
+// not watched: its executor is known to be dead.
+func TestARunThatExpiredWhileTheMachineWasOffIsClosedAtOnce(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.start()
+		req := request("r1", "idle", notify)
+		req.Budget.Max = time.Hour
+		w.dispatch(req)
+		w.pass(time.Minute)
+		w.must(w.Close())
+		w.halt()
+		w.pass(48 * time.Hour)
+		w.start()
+		w.pass(time.Second)
+		run := w.run("r1")
+		w.want("status", run.Status, subagent.Interrupted)
+		w.want("still running", run.ChildStillRunning(), false)
+		w.want("finish", run.Finish.State, subagent.Silent)
+		w.want("armed", w.backbone().Armed, false)
+		w.want("turns", len(w.called("turn")), 1)
+	})
+}

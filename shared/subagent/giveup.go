@@ -19,8 +19,9 @@ func (r Run) Interrupt(reason string, seen Run, now time.Time, t Terms) (Run, Ou
 	at := At(now)
 	r.Status, r.Reason, r.GivenUpAt = Interrupted, reason, at
 	r.WatchUntil = at.Add(r.watchWindow(t))
-	// Nobody executes a run without a holder, so there is nothing to tear down.
-	r.Torn = r.Exec.Holder == ""
+	// Nobody executes a run without a holder, or with one that is known to be dead: there
+	// is nothing to tear down.
+	r.Torn = r.Exec.Holder == "" || t.dead(r.Exec.Holder)
 	return r, Apply
 }
 
