@@ -158,9 +158,6 @@ func (w *world) follow(ctx context.Context, run *agent.Run, body *body, i int, o
 		if run.Attempt <= op.N {
 			return agent.Retryable(errAsked)
 		}
-	case "panic":
-		body.leave(nil)
-		panic("as asked")
 	case "crash":
 		if run.Attempt <= op.N && !(w.calm && op.N < 100) {
 			w.crashSelf(ctx)

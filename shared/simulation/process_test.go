@@ -222,7 +222,8 @@ func (h hider) Extend(ctx context.Context, r platform.Received, d time.Duration)
 	if h.p.dead.Load() || !h.extends || h.p.w.standsStill(h.p) {
 		return nil
 	}
-	return h.p.w.store.Extend(ctx, r, d)
+	// Not the very instant of a later extension: who comes first would be left to chance.
+	return h.p.w.store.Extend(ctx, r, d+time.Millisecond)
 }
 
 func (w *world) standsStill(p *process) bool {

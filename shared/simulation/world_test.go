@@ -284,7 +284,7 @@ func later(a, b time.Time) time.Time {
 
 // hand gives a message to a process.
 func (w *world) hand(p *process, q *queue, m *message) {
-	visibility := visibility
+	visibility := visibility + time.Millisecond
 	if !w.calm && q.name != platform.Turns && w.rng.Float64() < w.plan.lost {
 		visibility = 10 * time.Millisecond
 		w.trace.count("handed out twice")
