@@ -156,6 +156,8 @@ func TestFollowGoesOnAfterABrokenConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, stream)
 			must[api.Turn](t)(s.Send(t.Context(), "c", api.TurnRequest{Message: "say a"}, ""))
+			// Its connections are its own: it must not meet one that was just broken.
+			other := must[*apiclient.Client](t)(apiclient.New(s.server.URL, "", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
 			var seen []int64
 			broken := false
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -171,7 +173,7 @@ func TestFollowGoesOnAfterABrokenConnection(t *testing.T) {
 				default:
 					broken = true
 					s.server.CloseClientConnections()
-					must[api.Turn](t)(s.Send(t.Context(), "c", api.TurnRequest{Message: "say b"}, ""))
+					must[api.Turn](t)(other.Send(t.Context(), "c", api.TurnRequest{Message: "say b"}, ""))
 				}
 				return nil
 			})
