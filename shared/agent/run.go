@@ -26,12 +26,17 @@ type Run struct {
 	Attempt int64
 	// StartedAt is when the run was first executed; it stays over attempts.
 	StartedAt time.Time
-	input     json.RawMessage
+	// Depth is how many runs stand above this one.
+	Depth int
+	input json.RawMessage
 }
 
 // NewRun returns the view of a run that its task gets. Called by the executor.
 func NewRun(r subagent.Run, input json.RawMessage, b Backend) *Run {
-	return &Run{Work: Work{r.Owner, r.ID, b}, Agent: r.Agent, Attempt: r.Exec.Epoch, StartedAt: r.StartedAt.Time(), input: input}
+	return &Run{
+		Work: Work{r.Owner, r.ID, b}, Agent: r.Agent, Attempt: r.Exec.Epoch,
+		StartedAt: r.StartedAt.Time(), Depth: len(r.Lineage()), input: input,
+	}
 }
 
 // Input decodes the run's input into v. Unknown fields are refused.
@@ -67,7 +72,7 @@ func (r *Run) Await(ctx context.Context, child string) (Result, error) {
 // ends of children. Call it between steps.
 func (r *Run) Inbox(ctx context.Context) ([]Message, error) { return r.backend.Inbox(ctx) }
 
-// Result is the end of an awaited child.
+// Result is a run with its output: the end of an awaited child, or what Inspect finds.
 type Result struct {
 	Info
 	Output json.RawMessage
@@ -133,6 +138,22 @@ func NewTurn(t subagent.Turn, message string, b Backend) *Turn {
 	}
 }
 
+// Transcript returns up to limit entries of the conversation, oldest first; the last one
+// is this turn's own message.
+func (t *Turn) Transcript(ctx context.Context, limit int) ([]Line, error) {
+	return t.backend.Transcript(ctx, limit)
+}
+
+// Line is one entry of a conversation's transcript.
+type Line struct {
+	// Role is user or assistant.
+	Role string
+	Text string
+	// Source is user, agent, or whoever told of a run.
+	Source string
+	At     time.Time
+}
+
 // Dispatch is a request for a background run.
 type Dispatch struct {
 	// Key makes the run's id, with the id of the run or turn that dispatches: the same
@@ -160,6 +181,21 @@ func (w *Work) Runs(ctx context.Context) ([]Info, error) { return w.backend.Runs
 func (w *Work) Cancel(ctx context.Context, run, reason string) (Info, error) {
 	return w.backend.Cancel(ctx, run, reason)
 }
+
+// Inspect returns a run of the conversation, also one that has ended, with its output.
+// Errors: ErrNoRun.
+func (w *Work) Inspect(ctx context.Context, run string) (Result, error) {
+	return w.backend.Inspect(ctx, run)
+}
+
+// FollowUp puts a message into the inbox of a live run of the conversation. The same id
+// is the same message: it is put there once. Errors: ErrNoRun, ErrRunEnded.
+func (w *Work) FollowUp(ctx context.Context, run, id, text string) error {
+	return w.backend.FollowUp(ctx, run, id, text)
+}
+
+// Now is the executor's clock.
+func (w *Work) Now() time.Time { return w.backend.Now() }
 
 // Emit appends an event of the agent's own to the conversation's log.
 func (w *Work) Emit(ctx context.Context, typ string, data any) error {
@@ -215,6 +251,10 @@ type Backend interface {
 	Inbox(ctx context.Context) ([]Message, error)
 	Runs(ctx context.Context) ([]Info, error)
 	Cancel(ctx context.Context, run, reason string) (Info, error)
+	Inspect(ctx context.Context, run string) (Result, error)
+	FollowUp(ctx context.Context, run, id, text string) error
+	Transcript(ctx context.Context, limit int) ([]Line, error)
+	Now() time.Time
 	Emit(ctx context.Context, typ string, data any) error
 	Events(ctx context.Context, typ string) ([]json.RawMessage, error)
 }
