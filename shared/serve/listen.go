@@ -13,7 +13,8 @@ import (
 const patience = 5 * time.Second
 
 // ListenAndServe serves handler on address and works off the queues until ctx ends or
-// serving fails. It returns when everything begun has ended or was handed on.
+// serving fails. It returns when everything begun has ended or was handed on, after ten
+// seconds in any case.
 func (s *Stack) ListenAndServe(ctx context.Context, address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

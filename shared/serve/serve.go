@@ -42,6 +42,8 @@ type Options struct {
 	MaxConcurrentRuns int
 	// Workers is how many runs are executed at a time: 1024. Waiting costs little.
 	Workers int
+	// Patience is how long Run, when it stops, waits for user code that ignores that: 8 s.
+	Patience time.Duration
 	// Now is the clock, time.Now if nil.
 	Now func() time.Time
 	// Show is given progress as it is reported; it must not block.
@@ -58,6 +60,7 @@ type Stack struct {
 	store      *sqlitestore.Store
 	log        *slog.Logger
 	workers    int
+	patience   time.Duration
 	now        func() time.Time
 }
 
@@ -67,6 +70,7 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 	o.Lease = cmp.Or(o.Lease, subagent.DefaultTerms.Lease)
 	o.MaxConcurrentRuns = cmp.Or(o.MaxConcurrentRuns, subagent.DefaultCap)
 	o.Workers = cmp.Or(o.Workers, 1024)
+	o.Patience = cmp.Or(o.Patience, 8*time.Second)
 	if o.Cadence == nil {
 		o.Cadence = subagent.DefaultCadence
 	}
@@ -116,7 +120,7 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Log: o.Log},
 		Executor:   exec,
 		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: o.Cadence, Log: o.Log, Changed: exec.Changed},
-		store:      store, log: o.Log, workers: o.Workers, now: o.Now,
+		store:      store, log: o.Log, workers: o.Workers, patience: o.Patience, now: o.Now,
 	}
 }
 
@@ -132,7 +136,9 @@ const (
 )
 
 // Run works off the queues until ctx ends. It then gives what is under execution a
-// moment to stop and be handed on, and returns.
+// moment to stop and be handed on, and returns. What has not stopped by then is left
+// behind, as by a kill: once the store is closed it can write nothing, and whoever opens
+// the folder next takes it over.
 func (s *Stack) Run(ctx context.Context) {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
@@ -148,7 +154,13 @@ func (s *Stack) Run(ctx context.Context) {
 	pools.Go(func() { s.keepHouse(ctx) })
 	<-ctx.Done()
 	stop(agent.ErrHandOn)
-	pools.Wait()
+	ended := make(chan struct{})
+	go func() { defer close(ended); pools.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(s.patience):
+		s.log.WarnContext(ctx, "stopping although some code does not; the next start takes it over", "runs", s.Executor.Running())
+	}
 }
 
 func (s *Stack) turn(ctx context.Context, r platform.Received) error {
