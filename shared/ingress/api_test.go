@@ -230,6 +230,15 @@ func TestARunIsCancelledWithItsDescendants(t *testing.T) {
 	s.problem(s.call("POST", path+"/redrive", ""), 409, "nothing-to-redrive", "")
 }
 
+func TestALongReasonIsCutBetweenCharacters(t *testing.T) {
+	s := open(t, options{idle: true})
+	get[api.Run](s, s.call("POST", "/v1/conversations/c/runs", `{"agent":"lab-echo","run_id":"r"}`), 202)
+	run := get[api.Run](s, s.call("POST", "/v1/conversations/c/runs/r/cancel", `{"reason":"x`+strings.Repeat("é", 200)+`"}`), 200)
+	if len(run.Error) > 200 || strings.TrimRight(run.Error, "é") != "x" {
+		t.Errorf("the reason has become %q", run.Error)
+	}
+}
+
 func TestAFollowUpIsTaken(t *testing.T) {
 	s := open(t, options{idle: true})
 	get[api.Run](s, s.call("POST", "/v1/conversations/c/runs", `{"agent":"lab-echo","run_id":"r"}`), 202)
