@@ -45,7 +45,9 @@ func (l *Ledger) NewEvent(typ, run, turn string, data any) Event {
 // failure loses the events, nothing else.
 func (l *Ledger) Emit(ctx context.Context, o subagent.Owner, events ...Event) error {
 	for chunk := range slices.Chunk(events, batchSize) {
-		if err := l.append(ctx, o, chunk); err != nil {
+		// Where there are transactions, nobody else writes between a refused guess and the
+		// look at the log's end: of many that append at once, none is left behind for ever.
+		if err := l.Atomically(ctx, func(l *Ledger) error { return l.append(ctx, o, chunk) }); err != nil {
 			return err
 		}
 	}

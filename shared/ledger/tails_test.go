@@ -42,6 +42,10 @@ func (c counting) Put(ctx context.Context, item platform.Item) error {
 	return nil
 }
 
+func (c counting) Atomically(ctx context.Context, fn func(platform.Store) error) error {
+	return c.Store.Atomically(ctx, func(s platform.Store) error { return fn(counting{s, c.calls}) })
+}
+
 // world is one store and several processes' ledgers over it.
 type world struct {
 	t     *testing.T
@@ -216,4 +220,23 @@ func TestAJobTellsWhereTheLogEnds(t *testing.T) {
 	late.LearnTail(wake)
 	w.emit(late, "d")
 	w.called("of a job that comes again", "put")
+}
+
+// rival is a store in which somebody else takes the place of every single write first.
+type rival struct{ platform.Store }
+
+func (r rival) Put(ctx context.Context, item platform.Item) error {
+	taken := item
+	taken.Body = []byte(`{"events":[{"seq":1}]}`)
+	if err := r.Store.Put(ctx, taken); err != nil {
+		return err
+	}
+	return r.Store.Put(ctx, item)
+}
+
+func TestEventsFindTheirPlaceInTheLogHoweverManyAppend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store = rival{w.store}
+	w.emit(w.process(subagent.DefaultTerms), "x")
 }
