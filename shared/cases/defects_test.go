@@ -140,6 +140,7 @@ func TestDefectD05AHandlerThatAlwaysThrowsBecomesADeadLetter(t *testing.T) {
 			}
 		}
 		w.want("finish", w.run("r1").Finish.State, subagent.Dead)
+		w.want("dead since", w.run("r1").Finish.At, subagent.At(at[len(at)-1]))
 		w.want("told", len(w.events("delivery.dead_lettered", "r1")), 1)
 		w.want("result", w.run("r1").Summary, "the result")
 		w.want("armed", w.backbone().Armed, false)
@@ -472,6 +473,10 @@ func TestDefectD18TheCapHoldsUnderConcurrentDispatches(t *testing.T) {
 		slices.Sort(accepted)
 		w.want("rows", stored, accepted)
 		w.want("jobs", len(w.take(platform.Runs)), 8)
+		// What holds it is the rule itself, not the look before it.
+		b := w.backbone()
+		_, outcome := b.Reserve("extra", 8, subagent.Arming{By: b.Due}, 0, w.Ledger.Now())
+		w.want("one more", outcome, subagent.Full)
 	})
 }
 

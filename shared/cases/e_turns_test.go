@@ -154,6 +154,47 @@ func TestE73AKilledTurnGoesOnFromItsJournal(t *testing.T) {
 	})
 }
 
+// A turn that is handed on by any number of restarts has not failed: it is answered in the
+// end, once.
+func TestATurnSurvivesManyRestarts(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.talker()
+		w.start()
+		turn := w.say("wait")
+		for range 12 {
+			w.pass(time.Minute)
+			w.restart()
+		}
+		w.free("turn")
+		w.pass(time.Minute)
+		w.want("status", w.turn(turn.ID).Status, subagent.Completed)
+		w.want("transcript", w.transcript(), []string{"user user: wait", "assistant agent: heard"})
+		w.say("next")
+		w.pass(time.Second)
+		w.want("messages", len(w.transcript()), 4)
+	})
+}
+
+// A turn that takes its process down each time has failed, and is given up; the next one
+// runs.
+func TestATurnThatKillsItsProcessIsGivenUp(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.talker()
+		w.start()
+		turn := w.say("wait")
+		for range 6 {
+			w.pass(time.Minute)
+			w.kill()
+			w.work()
+		}
+		w.pass(time.Minute)
+		w.want("status", w.turn(turn.ID).Status, subagent.Error)
+		w.say("next")
+		w.pass(time.Second)
+		w.want("transcript", w.transcript(), []string{"user user: wait", "user user: next", "assistant agent: heard"})
+	})
+}
+
 // E74: the repeated request of a waiting turn wakes it again when its message was lost.
 func TestE74ARepeatedRequestWakesAWaitingTurn(t *testing.T) {
 	bubble(t, func(w *world) {

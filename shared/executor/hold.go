@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -23,6 +24,8 @@ type hold struct {
 	// messages is the number of the newest message known to this turn.
 	messages int64
 	started  subagent.Time
+	// receives is how often the turn's message was handed out.
+	receives int
 
 	mu        sync.Mutex
 	heartbeat *time.Timer
@@ -203,18 +206,18 @@ func (h *hold) renew(ctx context.Context) error {
 }
 
 func (h *hold) beat() {
-	ctx, done := context.WithTimeout(context.Background(), h.Ledger.Terms.RenewEvery())
+	ctx, done := context.WithTimeout(context.Background(), h.Ledger.Terms.BeatTimeout())
 	defer done()
 	err := h.renew(ctx)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	late := subagent.At(h.Ledger.Now()) >= h.conversation.Exec.Until.Add(-h.Ledger.Terms.Margin)
-	if err == agent.ErrLeaseLost || err != nil && late {
+	pause, stop := h.Ledger.Terms.Beat(h.conversation.Exec.Until, err != nil, h.Ledger.Now())
+	if stop || errors.Is(err, agent.ErrLeaseLost) {
 		h.cancel(agent.ErrLeaseLost)
 		return
 	}
 	if !h.stopped {
-		h.heartbeat.Reset(h.Ledger.Terms.RenewEvery())
+		h.heartbeat.Reset(pause)
 	}
 }
 

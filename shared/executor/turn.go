@@ -34,7 +34,7 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 		// Its executor may have died before it gave the place back.
 		return e.leavePlace(ctx, turn)
 	}
-	h := &hold{Executor: e, turn: turn, token: e.Ledger.Token(), seen: seen}
+	h := &hold{Executor: e, turn: turn, token: e.Ledger.Token(), seen: seen, receives: receives}
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 		}
 		h.turn = turn
 	}
-	if receives >= platform.MaxReceives {
+	if receives-turn.HandOns >= platform.MaxReceives {
 		return h.giveUp(ctx, fmt.Sprintf("gave up after %d attempts that did not end", receives))
 	}
 	return h.take(ctx)
@@ -147,7 +147,7 @@ func (h *hold) take(ctx context.Context) error {
 	case errors.Is(err, errSuperseded):
 		return h.finish(ctx, subagent.Aborted, "", err.Error())
 	case cause != nil:
-		return h.again(ctx, 0, cause)
+		return h.handOn(ctx, cause)
 	case agent.IsRetryable(err), errors.As(err, new(*platformError)):
 		return h.retry(ctx, err)
 	}
@@ -259,6 +259,26 @@ func (h *hold) retry(ctx context.Context, cause error) error {
 		return h.finish(ctx, subagent.Error, "", clip(cause.Error(), maxProblem))
 	}
 	return h.again(ctx, subagent.Backoff(h.turn.Failures)/5, cause)
+}
+
+// handOn gives the place back because this executor must stop. That is no failure: it does
+// not count, and before the queue takes the message for dead the turn gets another one.
+func (h *hold) handOn(ctx context.Context, cause error) error {
+	fresh := h.receives >= platform.MaxReceives
+	turn, outcome, err := h.Ledger.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
+		return t.HandOn(fresh)
+	})
+	if err != nil || outcome != subagent.Apply || !fresh {
+		return h.again(ctx, 0, errors.Join(cause, err))
+	}
+	if err := h.Ledger.SendTurn(ctx, turn, "hand-on-"+h.Ledger.Nonce()); err != nil {
+		return h.again(ctx, 0, errors.Join(cause, err))
+	}
+	var again *RetryError
+	if err := h.again(ctx, 0, cause); !errors.As(err, &again) {
+		return err
+	}
+	return nil
 }
 
 // again gives the lease back; the turn keeps its place and is delivered once more.

@@ -49,6 +49,8 @@ type Turn struct {
 
 	// Failures counts attempts that failed; a turn ends in error after MaxTurnFailures.
 	Failures int `json:"fails,omitempty"`
+	// HandOns counts executors that handed the turn on under its present message.
+	HandOns int `json:"on,omitempty"`
 
 	Reply   Value  `json:"reply,omitzero"`
 	Problem string `json:"err,omitempty"`
@@ -82,6 +84,18 @@ func (t Turn) Fail() (Turn, Outcome) {
 		return t, Ended
 	}
 	t.Failures++
+	return t, Apply
+}
+
+// HandOn counts an executor that had to stop; fresh begins a new count, with a new message.
+func (t Turn) HandOn(fresh bool) (Turn, Outcome) {
+	if t.Done() {
+		return t, Ended
+	}
+	t.HandOns++
+	if fresh {
+		t.HandOns = 0
+	}
 	return t, Apply
 }
 
