@@ -180,13 +180,13 @@ func (c *Control) Redrive(ctx context.Context, o subagent.Owner, id string, slot
 			slot = subagent.GiveUp
 		}
 	}
+	seen := run.Redrives
 	if run.Delivery(slot).State == subagent.Dead {
-		// It becomes outstanding again, so it must be reserved before.
-		if err := c.Dispatcher.Reserve(ctx, run); err != nil {
+		// It becomes outstanding again, so it must have a place before.
+		if err := c.Dispatcher.Reserve(ctx, run, seen+1); err != nil {
 			return run, err
 		}
 	}
-	seen := run.Redrives
 	run, outcome, err := c.Ledger.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.Redrive(slot, seen, c.Ledger.Now())
 	})
@@ -197,6 +197,10 @@ func (c *Control) Redrive(ctx context.Context, o subagent.Owner, id string, slot
 		return run, fmt.Errorf("%w (%s of %s is %s)", ErrNothingToRedrive, slot, id, state(run.Delivery(slot).State))
 	}
 	c.Log.InfoContext(ctx, "slot redriven", "run_id", id, "slot", slot)
+	// Once more: if we were slow, a tick may have taken the place for abandoned.
+	if err := c.Dispatcher.Reserve(ctx, run, run.Redrives); err != nil {
+		return run, err
+	}
 	return run, c.Courier.Deliver(ctx, delivery.Parcel{Run: run, Slot: slot, Attempt: fmt.Sprintf("redrive-%d", run.Redrives)})
 }
 
@@ -232,7 +236,7 @@ func (c *Control) Clear(ctx context.Context, o subagent.Owner) error {
 		}
 		c.Courier.Hook(ctx, next)
 		if _, _, err := c.Ledger.UpdateBackbone(ctx, o, subagent.Backbone{}, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
-			return b.Settle(row.ID)
+			return b.Settle(row.ID, next.Redrives)
 		}); err != nil {
 			return err
 		}

@@ -140,7 +140,7 @@ func (c *Courier) settle(ctx context.Context, l *ledger.Ledger, p Parcel, run su
 	var before subagent.Backbone
 	after, outcome, err := l.UpdateBackbone(ctx, run.Owner, p.Backbone, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
 		before = b
-		return b.Settle(run.ID)
+		return b.Settle(run.ID, run.Redrives)
 	})
 	return outcome == subagent.Apply && before.Armed && !after.Armed, err
 }

@@ -71,6 +71,9 @@ func (c *Courier) callHolding(ctx context.Context, run subagent.Run, slot subage
 	if err != nil {
 		return err
 	}
+	if c.Ledger.Terms.Late(run.Claim.Until, c.Ledger.Now()) {
+		return errClaimLost
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	renewed := make(chan struct{})
@@ -88,25 +91,29 @@ func (c *Courier) callHolding(ctx context.Context, run subagent.Run, slot subage
 }
 
 func (c *Courier) renew(ctx context.Context, cancel context.CancelCauseFunc, run subagent.Run, slot subagent.Slot, token string) {
-	ticker := time.NewTicker(c.Ledger.Terms.RenewEvery())
-	defer ticker.Stop()
+	terms := c.Ledger.Terms
+	timer := time.NewTimer(terms.RenewEvery())
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
-		next, outcome, err := c.Ledger.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.RenewClaim(slot, token, c.Ledger.Now(), c.Ledger.Terms)
+		within, done := context.WithTimeout(ctx, terms.BeatTimeout())
+		next, outcome, err := c.Ledger.UpdateRun(within, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+			return r.RenewClaim(slot, token, c.Ledger.Now(), terms)
 		})
-		late := subagent.At(c.Ledger.Now()) >= run.Claim.Until.Add(-c.Ledger.Terms.Margin)
-		if err == nil && !outcome.OK() || err != nil && late {
-			cancel(errClaimLost)
-			return
-		}
+		done()
 		if err == nil {
 			run = next
 		}
+		pause, stop := terms.Beat(run.Claim.Until, err != nil, c.Ledger.Now())
+		if stop || err == nil && !outcome.OK() {
+			cancel(errClaimLost)
+			return
+		}
+		timer.Reset(pause)
 	}
 }
 

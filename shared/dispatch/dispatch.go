@@ -117,6 +117,8 @@ type start struct {
 	req    Request
 	now    time.Time
 	events []ledger.Event
+	// redrives is what the run's redrive count will be, zero for a new run.
+	redrives int
 }
 
 func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
@@ -150,6 +152,9 @@ func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
 			return row, false, err
 		case outcome == subagent.Stale:
 			voided = row.Generation
+			if backbone, err = s.ledger.Backbone(ctx, s.req.Owner); err != nil {
+				return row, false, err
+			}
 			continue
 		}
 		return row, outcome == subagent.Mine, s.send(ctx, row, backbone, outcome == subagent.Mine)
@@ -159,10 +164,10 @@ func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
 
 // Reserve makes sure that the run has a place in its conversation's backbone, above
 // the cap if need be: for a run that becomes outstanding again.
-func (d *Dispatcher) Reserve(ctx context.Context, run subagent.Run) error {
+func (d *Dispatcher) Reserve(ctx context.Context, run subagent.Run, redrives int) error {
 	unlimited := *d
 	unlimited.Cap = subagent.MaxOpen
-	s := start{Dispatcher: &unlimited, ledger: d.Ledger, req: Request{Owner: run.Owner, Run: run.ID}, now: d.Ledger.Now()}
+	s := start{Dispatcher: &unlimited, ledger: d.Ledger, req: Request{Owner: run.Owner, Run: run.ID}, now: d.Ledger.Now(), redrives: redrives}
 	b, err := d.Ledger.Backbone(ctx, run.Owner)
 	for range maxRounds {
 		if err != nil {
@@ -181,17 +186,18 @@ func (d *Dispatcher) Reserve(ctx context.Context, run subagent.Run) error {
 
 // reserve sends the tick that must exist before the reservation does, then reserves.
 func (s *start) reserve(ctx context.Context, b subagent.Backbone, voided int64) (subagent.Backbone, subagent.Outcome, error) {
-	if have, ok := b.Open[s.req.Run]; ok && have.Generation != voided {
+	have, known := b.Open[s.req.Run]
+	if known && have.Generation != voided && have.Redrives >= s.redrives {
 		return b, subagent.Mine, nil
 	}
 	// On a copy that shows no room, ask before a tick is sent: a rejection leaves nothing behind.
-	if b.Live() >= s.Cap || len(b.Open) >= subagent.MaxOpen {
+	if !known && (b.Live() >= s.Cap || len(b.Open) >= subagent.MaxOpen) {
 		return b, subagent.Full, nil
 	}
 	first := s.Cadence.First()
-	arming := subagent.Arming{By: subagent.At(s.now.Add(first))}
+	arming := subagent.Arming{By: subagent.At(s.now.Add(first)), Redrives: s.redrives}
 	if b.NeedsTick(s.now, first) {
-		arming = subagent.Arming{Sent: b.Epoch + 1, Due: subagent.At(s.now.Add(first))}
+		arming.Sent, arming.Due = b.Epoch+1, subagent.At(s.now.Add(first))
 		if err := s.ledger.SendTick(ctx, s.req.Owner, arming.Sent, 0, first); err != nil {
 			return b, 0, err
 		}
@@ -262,6 +268,7 @@ func Survey(ctx context.Context, l *ledger.Ledger, o subagent.Owner, b subagent.
 	for _, r := range rows {
 		generation := b.Open[r.ID].Generation
 		switch {
+		case b.Open[r.ID].Awaits(r, l.Now()):
 		case r.Status == "", r.Status == subagent.Void && r.Generation < generation:
 		case !r.Outstanding():
 			gone[r.ID] = generation
@@ -294,7 +301,7 @@ func (s *start) begin(ctx context.Context, generation int64) (subagent.Run, suba
 func (s *start) send(ctx context.Context, row subagent.Run, b subagent.Backbone, known bool) error {
 	if known && !row.Outstanding() {
 		_, _, err := s.ledger.UpdateBackbone(ctx, row.Owner, b, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
-			return b.Settle(row.ID)
+			return b.Settle(row.ID, row.Redrives)
 		})
 		return err
 	}

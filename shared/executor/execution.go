@@ -138,12 +138,13 @@ func (x *execution) stopFor(row subagent.Run) {
 // beat renews the lease and flushes what waits to be written, then sets itself again.
 // A holder that cannot renew stops before its lease ends.
 func (x *execution) beat() {
-	ctx, done := context.WithTimeout(context.Background(), x.Ledger.Terms.RenewEvery())
+	ctx, done := context.WithTimeout(context.Background(), x.Ledger.Terms.BeatTimeout())
 	defer done()
 	err := x.write(ctx, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.StartStep(x.epoch, x.Ledger.Now(), x.Ledger.Terms, false)
 	})
-	if until := x.current().Exec.Until.Add(-x.Ledger.Terms.Margin); err != nil && subagent.At(x.Ledger.Now()) >= until {
+	pause, stop := x.Ledger.Terms.Beat(x.current().Exec.Until, err != nil, x.Ledger.Now())
+	if stop {
 		x.cancel(agent.ErrLeaseLost)
 		return
 	}
@@ -151,7 +152,7 @@ func (x *execution) beat() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.stopped {
-		x.heartbeat.Reset(x.Ledger.Terms.RenewEvery())
+		x.heartbeat.Reset(pause)
 	}
 }
 

@@ -351,7 +351,7 @@ func (m *move) runs() {
 			to.runs[i].status = settled
 			m.add(to, Outside, "run "+runIDs[i], "is settled", "")
 		case settled:
-			if o := to.update(func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) { return b.Settle(runIDs[i]) }); o == subagent.Apply {
+			if o := to.update(func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) { return b.Settle(runIDs[i], 0) }); o == subagent.Apply {
 				m.add(to, Lucky, "courier", "closes the reservation of "+runIDs[i], "")
 			}
 		}

@@ -98,7 +98,7 @@ func (m *move) dispatcher(i int) {
 		}
 		m.add(to, Normal, who, "writes the row of "+name, o.String())
 	case dispSettle:
-		to.update(func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) { return b.Settle(name) })
+		to.update(func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) { return b.Settle(name, 0) })
 		to.d[i] = dispatcher{pc: dispDone}
 		m.add(to, Normal, who, "gives back the place of "+name, "")
 	}

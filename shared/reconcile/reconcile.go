@@ -158,6 +158,7 @@ func (r *Reconciler) survey(ctx context.Context, w ledger.Wake, b subagent.Backb
 			continue
 		}
 		switch {
+		case reserved.Awaits(after, r.Ledger.Now()):
 		case after.Status == subagent.Void && after.Generation >= reserved.Generation,
 			after.Status != "" && after.Status != subagent.Void && !after.Outstanding():
 			s.gone[row.ID] = reserved.Generation

@@ -13,6 +13,9 @@ type Reservation struct {
 	At         Time  `json:"at"`
 	// Soft: the run was given up; it is watched but does not count against the cap.
 	Soft bool `json:"soft,omitempty"`
+	// Redrives is the redrive count of the run that this place is kept for: whoever
+	// saw the run settled before its redrive must not take it away.
+	Redrives int `json:"rd,omitempty"`
 }
 
 // Backbone is the durable reconcile timer of one conversation: which runs are
@@ -74,6 +77,8 @@ type Arming struct {
 	Due Time
 	// By is the latest due time with which no tick is needed.
 	By Time
+	// Redrives is the redrive count that the run is about to have.
+	Redrives int
 }
 
 // Reserve puts the run's id into Open, and arms the backbone if the caller has sent
@@ -83,7 +88,7 @@ type Arming struct {
 // reached. Stale: a tick fired meanwhile, or none was sent and one is needed now;
 // begin again with the fresh row.
 func (b Backbone) Reserve(id string, limit int, a Arming, voided int64, now time.Time) (Backbone, Outcome) {
-	if have, ok := b.Open[id]; ok && (voided == 0 || have.Generation != voided) {
+	if have, ok := b.Open[id]; ok && have.Redrives >= a.Redrives && (voided == 0 || have.Generation != voided) {
 		return b, Mine
 	}
 	_, replaced := b.Open[id]
@@ -100,7 +105,7 @@ func (b Backbone) Reserve(id string, limit int, a Arming, voided int64, now time
 		return b, Full
 	}
 	b.Open = cloneOpen(b.Open)
-	b.Open[id] = Reservation{Generation: b.Version + 1, At: At(now)}
+	b.Open[id] = Reservation{Generation: b.Version + 1, At: At(now), Redrives: a.Redrives}
 	if a.Sent != 0 {
 		b.Armed, b.Epoch, b.Rung, b.Due = true, a.Sent, 0, a.Due
 	}
@@ -171,9 +176,10 @@ func (b Backbone) Disarm(k int64, read Backbone, gone map[string]int64) (Backbon
 }
 
 // Settle removes a run whose finish slot is closed, and disarms with the last one:
-// the pending tick then exits as stale. It must not be called earlier.
-func (b Backbone) Settle(id string) (Backbone, Outcome) {
-	if _, ok := b.Open[id]; !ok {
+// the pending tick then exits as stale. It must not be called earlier. redrives is the
+// run's redrive count: a place that a later redrive took stays.
+func (b Backbone) Settle(id string, redrives int) (Backbone, Outcome) {
+	if have, ok := b.Open[id]; !ok || have.Redrives > redrives {
 		return b, Mine
 	}
 	b.Open = cloneOpen(b.Open)
@@ -192,6 +198,11 @@ func (b Backbone) Warn() (Backbone, Outcome) {
 	}
 	b.Warned = over
 	return b, Apply
+}
+
+// Awaits reports whether the place is kept for a redrive that has not been written yet.
+func (r Reservation) Awaits(row Run, now time.Time) bool {
+	return r.Redrives > row.Redrives && !r.Orphan(now)
 }
 
 // Orphan reports whether a reservation without a row is old enough for a tombstone.

@@ -93,9 +93,9 @@ func TestTicksMoveTheBackboneOn(t *testing.T) {
 		{"disarm drops all", func() (subagent.Backbone, subagent.Outcome) { return armed.Disarm(3, armed, all) }, subagent.Apply, false, 4, 0},
 		{"disarm needs all gone", func() (subagent.Backbone, subagent.Outcome) { return armed.Disarm(3, armed, one) }, subagent.Stale, true, 3, 1},
 		{"disarm leaves a changed one", func() (subagent.Backbone, subagent.Outcome) { return newer.Disarm(3, armed, all) }, subagent.Stale, true, 3, 2},
-		{"settle frees a place", func() (subagent.Backbone, subagent.Outcome) { return armed.Settle("a") }, subagent.Apply, true, 3, 1},
-		{"settle of the last disarms and passes the tick", func() (subagent.Backbone, subagent.Outcome) { return spine(true, 3, "a").Settle("a") }, subagent.Apply, false, 4, 0},
-		{"settle of a stranger is nothing", func() (subagent.Backbone, subagent.Outcome) { return armed.Settle("c") }, subagent.Mine, true, 3, 2},
+		{"settle frees a place", func() (subagent.Backbone, subagent.Outcome) { return armed.Settle("a", 0) }, subagent.Apply, true, 3, 1},
+		{"settle of the last disarms and passes the tick", func() (subagent.Backbone, subagent.Outcome) { return spine(true, 3, "a").Settle("a", 0) }, subagent.Apply, false, 4, 0},
+		{"settle of a stranger is nothing", func() (subagent.Backbone, subagent.Outcome) { return armed.Settle("c", 0) }, subagent.Mine, true, 3, 2},
 		{"prune drops who is gone", func() (subagent.Backbone, subagent.Outcome) { return armed.Prune(one, nil) }, subagent.Apply, true, 3, 1},
 		{"prune keeps a newer reservation", func() (subagent.Backbone, subagent.Outcome) {
 			return armed.Prune(map[string]int64{"a": 9}, map[string]int64{"b": 9})
@@ -135,7 +135,7 @@ func TestTheLiveCountWarningIsGivenOnce(t *testing.T) {
 	if _, o := b.Warn(); o != subagent.Mine {
 		t.Errorf("again: %v", o)
 	}
-	b, _ = b.Settle("r0")
+	b, _ = b.Settle("r0", 0)
 	if b, o := b.Warn(); o != subagent.Apply || b.Warned {
 		t.Errorf("below it: %v", o)
 	}
@@ -167,5 +167,53 @@ func TestTombstonesAndRows(t *testing.T) {
 	r := subagent.Reservation{At: at(0)}
 	if r.Orphan(sec(14.999)) || !r.Orphan(sec(15)) {
 		t.Error("a reservation without a row is an orphan from 15 s on")
+	}
+}
+
+func TestThePlaceOfARedriveOutlivesWhatWasSeenBefore(t *testing.T) {
+	b, o := spine(true, 3, "a").Reserve("a", 1, subagent.Arming{By: at(9), Redrives: 1}, 0, sec(1))
+	if o != subagent.Apply || b.Open["a"].Redrives != 1 {
+		t.Fatalf("reserving for a redrive: %v, %+v", o, b.Open["a"])
+	}
+	if _, o := b.Reserve("a", 1, subagent.Arming{By: at(9), Redrives: 1}, 0, sec(1)); o != subagent.Mine {
+		t.Errorf("again: %v, want mine", o)
+	}
+	if _, o := b.Settle("a", 0); o != subagent.Mine {
+		t.Errorf("whoever saw it settled before took the place away: %v", o)
+	}
+	if _, o := b.Settle("a", 1); o != subagent.Apply {
+		t.Errorf("settled after the redrive: %v", o)
+	}
+	place := b.Open["a"]
+	for _, c := range []struct {
+		name     string
+		redrives int
+		now      float64
+		want     bool
+	}{
+		{"the redrive is not written yet", 0, 2, true},
+		{"it is written", 1, 2, false},
+		{"it never came", 0, 100, false},
+	} {
+		if got := place.Awaits(subagent.Run{Redrives: c.redrives}, sec(c.now)); got != c.want {
+			t.Errorf("%s: awaits %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestAHolderStopsBeforeItsLeaseEnds(t *testing.T) {
+	terms := subagent.DefaultTerms
+	if pause, stop := terms.Beat(at(60), false, sec(20)); stop || pause != terms.RenewEvery() {
+		t.Errorf("renewed: pause %v, stop %v", pause, stop)
+	}
+	for now := 20.0; ; {
+		pause, stop := terms.Beat(at(60), true, sec(now))
+		if end := now + pause.Seconds() + terms.BeatTimeout().Seconds(); stop != (end >= 55) {
+			t.Errorf("at %v s: stop %v, though the next renewal would have failed by %v s", now, stop, end)
+		}
+		if stop {
+			return
+		}
+		now += pause.Seconds()
 	}
 }

@@ -106,6 +106,22 @@ func (t Terms) WithLease(lease time.Duration) Terms {
 // RenewEvery is the period in which a holder renews: three times per lease.
 func (t Terms) RenewEvery() time.Duration { return t.Lease / 3 }
 
+// BeatTimeout bounds one renewal.
+func (t Terms) BeatTimeout() time.Duration { return t.RenewEvery() / 4 }
+
+// Beat tells a holder when to renew next, or that it must stop: its renewals fail, and
+// by the time another one had failed, its lease would be too near its end.
+func (t Terms) Beat(until Time, failed bool, now time.Time) (pause time.Duration, stop bool) {
+	if !failed {
+		return t.RenewEvery(), false
+	}
+	pause = t.RenewEvery() / 10
+	return pause, At(now.Add(pause+t.BeatTimeout())) >= until.Add(-t.Margin)
+}
+
+// Late reports whether a lease until then is too near its end to begin anything under.
+func (t Terms) Late(until Time, now time.Time) bool { return At(now) >= until.Add(-t.Margin) }
+
 // Time is a moment in Unix milliseconds; zero means unset. Rows carry it, rules
 // compare it.
 type Time int64
