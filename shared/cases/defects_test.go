@@ -205,7 +205,7 @@ func TestDefectD06AFailedStartEndsTheRun(t *testing.T) {
 func TestDefectD06ACrashedDispatchGivesItsPlaceBack(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.open()
-		w.must(w.Service.Dispatcher.Reserve(w.ctx(), subagent.Run{Owner: owner, ID: "r1"}))
+		w.must(w.Service.Dispatcher.Reserve(w.ctx(), subagent.Run{Owner: owner, ID: "r1"}, 0))
 		w.work()
 		w.want("reserved", w.backbone().Live(), 1)
 		w.pass(5 * time.Minute)
