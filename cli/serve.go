@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,13 +104,28 @@ func authentication(f serveFlags) (func(*http.Request) (string, error), error) {
 		if !loopback(f.listen) {
 			return nil, fmt.Errorf("refusing to listen on %s without tokens: everybody who reaches it could use it; give --tokens FILE or listen on 127.0.0.1", f.listen)
 		}
-		return func(*http.Request) (string, error) { return "default", nil }, nil
+		return localOnly, nil
 	}
 	tokens, err := readTokens(f.tokens)
 	if err != nil {
 		return nil, err
 	}
 	return bearer(tokens), nil
+}
+
+var errNotLocal = errors.New("without --tokens only requests to a loopback address are answered")
+
+// localOnly lets in whoever reaches the loopback address by its name. A web page whose
+// host name was made to point there does not get in.
+func localOnly(r *http.Request) (string, error) {
+	host := r.Host
+	if _, _, err := net.SplitHostPort(host); err != nil {
+		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
+	}
+	if !loopback(host) {
+		return "", errNotLocal
+	}
+	return ingress.DefaultTenant, nil
 }
 
 func loopback(address string) bool {

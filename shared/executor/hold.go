@@ -29,10 +29,12 @@ type hold struct {
 
 	mu        sync.Mutex
 	heartbeat *time.Timer
-	stopped   bool
-	events    []ledger.Event
-	steps     map[string]ledger.Step
-	loaded    bool
+	// flush writes events that would otherwise wait for the end of a slow turn.
+	flush   *time.Timer
+	stopped bool
+	events  []ledger.Event
+	steps   map[string]ledger.Step
+	loaded  bool
 	// repeated: the turn had the place before, so it may have a journal.
 	repeated bool
 	// seen is the conversation as it was read before the turn was. If it has changed since,
@@ -221,9 +223,22 @@ func (h *hold) beat() {
 	}
 }
 
+// showAfter is how long the events of a turn may wait to be written with its end.
+const showAfter = 500 * time.Millisecond
+
+// start begins heartbeat and flush.
+func (h *hold) start(cancel context.CancelCauseFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.cancel = cancel
+	h.heartbeat = time.AfterFunc(h.Ledger.Terms.RenewEvery(), h.beat)
+	h.flush = time.AfterFunc(showAfter, func() { h.emit(context.Background(), h.turn.Owner, h.notes()...) })
+}
+
 func (h *hold) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stopped = true
 	h.heartbeat.Stop()
+	h.flush.Stop()
 }

@@ -126,8 +126,7 @@ func (e *Executor) freePlace(ctx context.Context, t subagent.Turn, token string)
 // take does what the turn is for, while the place is held.
 func (h *hold) take(ctx context.Context) error {
 	workCtx, cancel := h.withDeadline(ctx)
-	h.cancel = cancel
-	h.heartbeat = time.AfterFunc(h.Ledger.Terms.RenewEvery(), h.beat)
+	h.start(cancel)
 	reply, err := h.perform(workCtx)
 	h.stop()
 	cause := context.Cause(workCtx)

@@ -70,6 +70,8 @@ func (h *hold) Dispatch(ctx context.Context, d agent.Dispatch) (agent.Info, erro
 	h.dispatched++
 	nth := h.dispatched
 	h.mu.Unlock()
+	// What led to the dispatch is told before it.
+	h.emit(ctx, h.turn.Owner, h.notes()...)
 	return h.dispatch(ctx, caller{h.turn.Owner, h.turn.ID, h.place().Agent, nil, nth}, d)
 }
 

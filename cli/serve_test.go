@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestOnlyLoopbackNamesGetInWithoutTokens(t *testing.T) {
+	for host, in := range map[string]bool{
+		"127.0.0.1:8080": true, "localhost:8080": true, "[::1]:8080": true, "localhost": true, "127.0.0.1": true, "[::1]": true,
+		"evil.example:8080": false, "evil.example": false, "10.0.0.1:8080": false, "": false, "127.0.0.1.evil.example": false,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host = host
+		if _, err := localOnly(r); (err == nil) != in {
+			t.Errorf("host %q: %v", host, err)
+		}
+	}
+}
+
+func TestTokensAreReadStrictly(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		ok   bool
+	}{
+		"two tenants and a comment":  {"# ours\n0123456789abcdef acme\n\nfedcba9876543210 other\n", true},
+		"a token that is too short":  {"secret acme\n", false},
+		"a tenant that is no id":     {"0123456789abcdef a/b\n", false},
+		"a token without its tenant": {"0123456789abcdef\n", false},
+		"a token twice":              {"0123456789abcdef a\n0123456789abcdef b\n", false},
+		"nothing":                    {"", false},
+	} {
+		file := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := readTokens(file)
+		if (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !c.ok {
+			continue
+		}
+		authenticate := bearer(tokens)
+		for header, tenant := range map[string]string{
+			"Bearer 0123456789abcdef": "acme", "bearer fedcba9876543210": "other",
+			"Bearer wrong": "", "0123456789abcdef": "", "": "", "Basic 0123456789abcdef": "",
+		} {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Header.Set("Authorization", header)
+			if got, err := authenticate(r); got != tenant || (err == nil) != (tenant != "") {
+				t.Errorf("%q: tenant %q, %v", header, got, err)
+			}
+		}
+	}
+}
+
+func TestServeRefusesToListenElsewhereWithoutTokens(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:8080", ":8080", "192.168.1.1:80", "example.com:80"} {
+		if _, err := authentication(serveFlags{listen: address}); err == nil {
+			t.Errorf("listening on %s without tokens was allowed", address)
+		}
+	}
+}
