@@ -362,7 +362,7 @@ func TestA18ATeardownIsNotASecondEnd(t *testing.T) {
 			req.Budget.Max = time.Minute
 			w.dispatch(req)
 		}
-		w.pass(3 * time.Minute)
+		w.pass(90 * time.Second)
 		w.want("give-ups", w.called("note"), []string{"note deaf interrupted", "note idle interrupted"})
 		w.want("confirmed teardown", w.run("idle").ChildStillRunning(), false)
 		w.want("unconfirmed", w.run("deaf").ChildStillRunning(), true)

@@ -322,3 +322,18 @@ func TestARunThatExpiredWhileTheMachineWasOffIsClosedAtOnce(t *testing.T) {
 		w.want("turns", len(w.called("turn")), 1)
 	})
 }
+
+// A budget is noticed when it is over, not at the next rung of a slow cadence: a tick
+// sees when something will be due.
+func TestABudgetIsNoticedWhenItIsOver(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.start()
+		long := request("long", "idle", byNote)
+		long.Budget = subagent.Budget{Max: 10 * time.Minute}
+		w.dispatch(long)
+		w.pass(10*time.Minute - time.Second)
+		w.want("status", w.run("long").Status, subagent.Running)
+		w.pass(7 * time.Second)
+		w.want("reason", w.run("long").Reason, subagent.ReasonBudget)
+	})
+}

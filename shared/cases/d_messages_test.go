@@ -236,7 +236,7 @@ func TestD61AMilestoneIsToldWarm(t *testing.T) {
 		w.start()
 		w.dispatch(request("r1", "import", subagent.Notice{Milestones: []string{"schema-ready"}}))
 		w.want("at once", len(w.transcript()), 1)
-		w.pass(time.Hour)
+		w.pass(50 * time.Minute)
 		w.want("later", len(w.transcript()), 1)
 		w.want("status", w.run("r1").Status, subagent.Running)
 	})

@@ -22,7 +22,9 @@ type execution struct {
 
 	mu        sync.Mutex
 	heartbeat *time.Timer
-	stopped   bool
+	// tell writes the events that would otherwise wait for the run's next write.
+	tell    *time.Timer
+	stopped bool
 	// last is the row as last written or read: a hint for the next write.
 	last *subagent.Run
 	// further: a new step was finished since the last fence.
@@ -51,6 +53,7 @@ func (x *execution) begin() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.heartbeat = time.AfterFunc(x.Ledger.Terms.RenewEvery(), x.beat)
+	x.tell = time.AfterFunc(showAfter, func() { x.emit(context.Background(), x.row.Owner, x.notes()...) })
 }
 
 // current is the row as this execution knows it.
@@ -162,6 +165,7 @@ func (x *execution) stop() {
 	defer x.mu.Unlock()
 	x.stopped = true
 	x.heartbeat.Stop()
+	x.tell.Stop()
 	if x.flush != nil {
 		x.flush.Stop()
 	}

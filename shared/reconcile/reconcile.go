@@ -83,8 +83,10 @@ func (r *Reconciler) advance(ctx context.Context, w ledger.Wake, read subagent.B
 		}
 		return next, outcome, err
 	}
+	now := r.Ledger.Now()
 	rung, pause := r.Cadence.Next(w.Rung)
-	due := subagent.At(r.Ledger.Now().Add(pause))
+	pause = r.Cadence.Until(pause, sight.due, now)
+	due := subagent.At(now.Add(pause))
 	if err := r.Ledger.SendTick(ctx, w.Owner, w.Tick+1, rung, pause); err != nil {
 		return read, 0, err
 	}
@@ -122,11 +124,12 @@ func (r *Reconciler) emit(ctx context.Context, o subagent.Owner, events ...ledge
 	}
 }
 
-// sight is what a tick saw: reservations that go, those that no longer count, and
-// whether something was delivered.
+// sight is what a tick saw: reservations that go, those that no longer count, whether
+// something was delivered, and when something is due next.
 type sight struct {
 	gone, soft map[string]int64
 	delivered  bool
+	due        subagent.Time
 }
 
 // survey reads the reserved runs and repairs each. One that fails delays nobody: its
@@ -157,6 +160,7 @@ func (r *Reconciler) survey(ctx context.Context, w ledger.Wake, b subagent.Backb
 			r.Log.ErrorContext(ctx, "run not reconciled", "run_id", row.ID, "error", err)
 			continue
 		}
+		s.due = subagent.Earliest(s.due, after.Due(r.Ledger.Terms))
 		switch {
 		case reserved.Awaits(after, r.Ledger.Now()):
 		case after.Status == subagent.Void && after.Generation >= reserved.Generation,

@@ -21,6 +21,15 @@ func (c Cadence) Next(index int) (int, time.Duration) {
 	return next, c[next]
 }
 
+// Until shortens a pause that begins at now so that it ends when something is due, but
+// not below the first pause.
+func (c Cadence) Until(pause time.Duration, due Time, now time.Time) time.Duration {
+	if due == 0 {
+		return pause
+	}
+	return min(pause, max(due.Time().Sub(now), c.First()))
+}
+
 // Validate refuses an empty table and pauses that are not positive.
 func (c Cadence) Validate() error {
 	if len(c) == 0 {

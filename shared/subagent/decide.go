@@ -99,3 +99,33 @@ func (r Run) overBudget(at Time) string {
 	}
 	return ""
 }
+
+// Due is when the run may next need a tick, as far as its row foretells: at its
+// deadline, at the end of its silence window, of a back-off or claim, of its watch.
+// Zero means that nothing is foreseen. Lapsing leases are left to the cadence: a
+// healthy run renews its own.
+func (r Run) Due(t Terms) Time {
+	switch {
+	case !r.Outstanding():
+		return 0
+	case r.Status.Live():
+		due := r.Deadline
+		if r.Silence > 0 && r.LastSignal != 0 {
+			due = Earliest(due, r.LastSignal+Time(r.Silence))
+		}
+		return due
+	case r.Status == Interrupted && r.GiveUp.State != Open:
+		return r.WatchUntil.Add(t.Skew) + 1
+	case r.Claim.Until == 0:
+		return 0
+	}
+	return r.Claim.Until.Add(t.Skew) + 1
+}
+
+// Earliest returns the earlier of two moments of which either may be unset.
+func Earliest(a, b Time) Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
