@@ -1,0 +1,111 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/model"
+)
+
+const (
+	firstWait = time.Second
+	// longestWait is how long a call is waited for in place; a vendor that asks for more
+	// puts the run off.
+	longestWait = 30 * time.Second
+)
+
+// errTooLong: the vendor says that the context does not fit.
+var errTooLong = errors.New("the work no longer fits the model's context window")
+
+// ask makes model call n, or answers it from the journal.
+func (x *session) ask(ctx context.Context, n int) (reply, error) {
+	x.compact(x.limits.ContextTokens, x.limits.KeepMessages)
+	key := modelKey(n)
+	idempotency := idempotencyKey(x.work, key)
+	for {
+		req := x.request()
+		r, err := step(ctx, x, key, func(ctx context.Context) (reply, error) {
+			return x.generate(ctx, idempotency, req)
+		})
+		if !errors.Is(err, errTooLong) || !x.compact(x.size()/2, 1) {
+			return r, err
+		}
+		// Another request needs another key.
+		idempotency += "-shorter"
+	}
+}
+
+func (x *session) request() model.Request {
+	req := model.Request{
+		Model: x.begin.Model, System: x.begin.Instructions, Messages: slices.Clone(x.messages),
+		Tools: x.offered, MaxTokens: x.limits.AnswerTokens,
+	}
+	if x.output != nil {
+		req.Schema = x.output.raw
+	}
+	return req
+}
+
+// generate asks, and asks again after a failure that may pass.
+func (x *session) generate(ctx context.Context, key string, req model.Request) (reply, error) {
+	for attempt := 1; ; attempt++ {
+		res, err := x.Model.Generate(ctx, key, req, nil)
+		if err == nil {
+			return replyOf(res), nil
+		}
+		if ctx.Err() != nil {
+			return reply{}, context.Cause(ctx)
+		}
+		after, passes := model.Retryable(err)
+		if !passes {
+			return reply{}, plain(err, req.Model)
+		}
+		if attempt >= x.limits.ModelAttempts || after > longestWait {
+			return reply{}, agent.Retryable(fmt.Errorf("the model did not answer: %w", err))
+		}
+		if err := wait(ctx, max(after, backoff(attempt))); err != nil {
+			return reply{}, err
+		}
+	}
+}
+
+// backoff doubles with each attempt; its random part keeps many runs apart.
+func backoff(attempt int) time.Duration {
+	d := min(firstWait<<(attempt-1), longestWait)
+	return d + rand.N(d/4)
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// plain says in a sentence why a call failed for good.
+func plain(err error, name string) error {
+	failed, ok := errors.AsType[*model.Error](err)
+	if !ok {
+		return terminalf("the model failed: %w", err)
+	}
+	switch failed.Kind {
+	case model.TooLong:
+		return Terminal(fmt.Errorf("%w: %w", errTooLong, failed.Err))
+	case model.Unauthorized:
+		return terminalf("the model's provider refused our credentials: %w", failed.Err)
+	case model.NotFound:
+		return terminalf("the model's provider knows no model %q: %w", name, failed.Err)
+	case model.Invalid:
+		return terminalf("the model's provider refused the request: %w", failed.Err)
+	}
+	return terminalf("the model failed: %w", err)
+}

@@ -1,0 +1,238 @@
+package harness_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/harness"
+	"github.com/errand-dev/errand/shared/model"
+	"github.com/errand-dev/errand/shared/model/scriptmodel"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// memory is a backend that can die at any point of any step and be used again, as the
+// executor's journal is.
+type memory struct {
+	now time.Time
+	// dies, if set, is asked before a step's body ("before"), after it ("unkept") and when its result is
+	// kept ("kept").
+	dies func(key, when string) bool
+
+	mu         sync.Mutex
+	journal    map[string]json.RawMessage
+	inbox      []agent.Message
+	inboxCalls int
+	inboxRead  int
+	progress   []agent.Progress
+	dispatched []agent.Dispatch
+	results    map[string]agent.Result
+	runs       []agent.Info
+	followups  []string
+	lines      []agent.Line
+}
+
+var errKilled = errors.New("killed")
+
+func newMemory() *memory {
+	return &memory{now: time.UnixMilli(1e12), journal: map[string]json.RawMessage{}, results: map[string]agent.Result{}}
+}
+
+func (m *memory) Step(ctx context.Context, key string, body func(context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+	m.mu.Lock()
+	kept, ok := m.journal[key]
+	m.mu.Unlock()
+	if ok {
+		return kept, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if m.die(key, "before") {
+		return nil, errKilled
+	}
+	raw, err := body(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m.die(key, "unkept") {
+		return nil, errKilled
+	}
+	m.mu.Lock()
+	m.journal[key] = raw
+	m.mu.Unlock()
+	if m.die(key, "kept") {
+		return nil, errKilled
+	}
+	return raw, nil
+}
+
+func (m *memory) die(key, when string) bool { return m.dies != nil && m.dies(key, when) }
+
+func (m *memory) Progress(_ context.Context, p agent.Progress) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.progress = append(m.progress, p)
+	return nil
+}
+
+func (m *memory) Milestone(context.Context, string, json.RawMessage) error { return nil }
+
+func (m *memory) Dispatch(_ context.Context, d agent.Dispatch) (agent.Info, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dispatched = append(m.dispatched, d)
+	return agent.Info{ID: "child-" + d.Key, Agent: d.Agent, Status: subagent.Queued}, nil
+}
+
+func (m *memory) Await(_ context.Context, child string) (agent.Result, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r, ok := m.results[child]
+	if !ok {
+		return r, agent.ErrSuspended
+	}
+	return r, nil
+}
+
+func (m *memory) Inbox(ctx context.Context) ([]agent.Message, error) {
+	m.mu.Lock()
+	m.inboxCalls++
+	key := fmt.Sprintf("inbox:%d", m.inboxCalls)
+	from, to := m.inboxRead, len(m.inbox)
+	m.mu.Unlock()
+	raw, err := m.Step(ctx, key, func(context.Context) (json.RawMessage, error) { return json.Marshal([]int{from, to}) })
+	if err != nil {
+		return nil, err
+	}
+	var read []int
+	if err := json.Unmarshal(raw, &read); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.inboxRead = read[1]
+	return m.inbox[read[0]:read[1]], nil
+}
+
+func (m *memory) Runs(context.Context) ([]agent.Info, error) { return slices.Clone(m.runs), nil }
+
+func (m *memory) Cancel(_ context.Context, run, _ string) (agent.Info, error) {
+	return agent.Info{ID: run, Status: subagent.Aborted}, nil
+}
+
+func (m *memory) Inspect(_ context.Context, run string) (agent.Result, error) {
+	for _, r := range m.runs {
+		if r.ID == run {
+			return agent.Result{Info: r, Output: json.RawMessage(`"so far"`)}, nil
+		}
+	}
+	return agent.Result{}, fmt.Errorf("%w: %s", agent.ErrNoRun, run)
+}
+
+func (m *memory) FollowUp(_ context.Context, run, id, text string) error {
+	m.followups = append(m.followups, run+": "+text)
+	return nil
+}
+
+func (m *memory) Transcript(_ context.Context, limit int) ([]agent.Line, error) {
+	return m.lines[max(len(m.lines)-limit, 0):], nil
+}
+
+func (m *memory) Now() time.Time                                            { return m.now }
+func (m *memory) Emit(context.Context, string, any) error                   { return nil }
+func (m *memory) Events(context.Context, string) ([]json.RawMessage, error) { return nil, nil }
+
+// run executes the agent once.
+func (m *memory) run(t *testing.T, a harness.Agent, input string) (any, error) {
+	t.Helper()
+	m.inboxCalls, m.inboxRead = 0, 0
+	row := subagent.Run{Owner: subagent.Owner{Tenant: "t", Conversation: "c"}, ID: "r", Agent: a.Name}
+	return harness.Task(a)(t.Context(), agent.NewRun(row, json.RawMessage(input), m))
+}
+
+// turn lets the agent answer the last of the lines.
+func (m *memory) turn(t *testing.T, a harness.Agent) (string, error) {
+	t.Helper()
+	row := subagent.Turn{Owner: subagent.Owner{Tenant: "t", Conversation: "c"}, ID: "turn"}
+	return harness.Chat(a)(t.Context(), agent.NewTurn(row, m.lines[len(m.lines)-1].Text, m))
+}
+
+// recorder keeps the requests that a model is asked.
+type recorder struct {
+	model.Model
+	mu       sync.Mutex
+	requests []model.Request
+	keys     []string
+}
+
+func script(t *testing.T, text string) *recorder {
+	t.Helper()
+	m, err := scriptmodel.Parse("script", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &recorder{Model: m}
+}
+
+func (r *recorder) Generate(ctx context.Context, key string, req model.Request, stream func(string)) (model.Response, error) {
+	r.mu.Lock()
+	r.requests, r.keys = append(r.requests, req), append(r.keys, key)
+	r.mu.Unlock()
+	return r.Model.Generate(ctx, key, req, stream)
+}
+
+func (r *recorder) last() model.Request { return r.requests[len(r.requests)-1] }
+
+// lastResults are what the model was last told that its calls returned.
+func (r *recorder) lastResults() []model.Result {
+	for _, m := range slices.Backward(r.last().Messages) {
+		if m.Results != nil {
+			return m.Results
+		}
+	}
+	return nil
+}
+
+func words(req model.Request) string {
+	var b strings.Builder
+	for _, m := range req.Messages {
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, m.Text)
+	}
+	return b.String()
+}
+
+func contains(t *testing.T, what, text, want string) {
+	t.Helper()
+	if !strings.Contains(text, want) {
+		t.Errorf("%s: %q does not contain %q", what, text, want)
+	}
+}
+
+type numbers struct {
+	A int `json:"a"`
+	B int `json:"b"`
+}
+
+// adder counts how often it is called.
+func adder(count *int) harness.Tool {
+	var mu sync.Mutex
+	return harness.NewTool("add", "Adds two numbers.", func(_ context.Context, in numbers) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		*count++
+		return in.A + in.B, nil
+	})
+}
+
+func newRun(b *memory) *agent.Run {
+	row := subagent.Run{Owner: subagent.Owner{Tenant: "t", Conversation: "c"}, ID: "r"}
+	return agent.NewRun(row, json.RawMessage(`"go"`), b)
+}
