@@ -92,7 +92,7 @@ func simulate(t *testing.T, seed uint64) (o outcome) {
 func TestSimulation(t *testing.T) {
 	n := *seeds
 	if n == 0 {
-		n = defaultSeeds
+		n = defaultSeeds / raceSlowdown
 		if v, err := strconv.Atoi(os.Getenv("ERRAND_SEEDS")); err == nil {
 			n = v
 		}

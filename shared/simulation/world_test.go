@@ -119,6 +119,7 @@ const stepLimit = 60_000
 func (w *world) run() {
 	for ; w.steps < stepLimit; w.steps++ {
 		synctest.Wait()
+		w.barrier()
 		w.check.after()
 		if len(w.check.broken) > 0 {
 			return
@@ -127,6 +128,8 @@ func (w *world) run() {
 			w.calmDown()
 		}
 		if w.step() {
+			synctest.Wait()
+			w.barrier()
 			time.Sleep(time.Duration(1 + w.rng.IntN(4_000_000)))
 			continue
 		}
@@ -137,6 +140,15 @@ func (w *world) run() {
 		w.rest()
 	}
 	w.check.fail("after %d steps it is still busy: %s", stepLimit, w.leftovers())
+}
+
+// barrier orders what the scheduler does without locks before what timers of processes
+// do, which run while it sleeps, and the other way round.
+func (w *world) barrier() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
 }
 
 // step does one thing that can be done now, or reports that there is none.
@@ -269,6 +281,7 @@ func (w *world) rest() {
 	}
 	timer := time.NewTimer(next.Sub(now))
 	defer timer.Stop()
+	w.barrier()
 	select {
 	case <-w.wake:
 	case <-timer.C:
