@@ -381,6 +381,9 @@ type handlerBody struct {
 func (c *checker) enterHandler(inv *invocation, d agent.Delivery) handlerBody {
 	v := c.conv(d.Run.Owner)
 	c.told(v, d.Run.ID, d.Run.Status, "handler")
+	if d.Attempt > 1 {
+		c.w.trace.count("handler tried again")
+	}
 	b := handlerBody{c.enter(inv, "handler", d.Run.Owner, d.Run.ID), v, d.ID}
 	if last := v.calls[d.ID]; last != nil && last.faults == last.p.faults && !last.p.dead.Load() {
 		c.fail("handler of %s is called again after it succeeded", d.ID)

@@ -36,7 +36,7 @@ var exercised = []string{
 	"end completed", "end error", "end aborted", "late end", "executor lost", "run taken over", "suspended", "torn down",
 	"give-up budget-exceeded", "give-up no-progress", "milestone told", "inbox message of a child",
 	"slot finish delivered", "slot finish dead_lettered", "slot finish silent", "slot finish abandoned",
-	"slot give_up delivered", "slot give_up dead_lettered", "handler called again", "hook called",
+	"slot give_up delivered", "slot give_up dead_lettered", "handler tried again", "hook called",
 	"turn evicted", "turn given up", "turn superseded", "turn in error", "turn taken over", "stale write refused",
 }
 
