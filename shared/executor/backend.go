@@ -28,6 +28,7 @@ func (x *execution) Step(ctx context.Context, key string, body func(context.Cont
 	if err != nil {
 		return nil, err
 	}
+	ctx = keeping(ctx)
 	value, err := x.Ledger.StoreValue(ctx, x.row.Owner, string(raw))
 	if err != nil {
 		return nil, err
@@ -49,6 +50,15 @@ func (x *execution) Step(ctx context.Context, key string, body func(context.Cont
 		return json.RawMessage(text), err
 	}
 	return raw, nil
+}
+
+// keeping lets the result of a finished step be written although the run is just being
+// handed on: it was paid for.
+func keeping(ctx context.Context) context.Context {
+	if ctx.Err() == nil || errors.Is(context.Cause(ctx), agent.ErrHandOn) {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // fence permits the next step, or says why there is none.

@@ -23,6 +23,7 @@ func (h *hold) Step(ctx context.Context, key string, body func(context.Context) 
 		if err != nil {
 			return nil, err
 		}
+		ctx := keeping(ctx)
 		value, err := h.Ledger.StoreValue(ctx, h.turn.Owner, string(raw))
 		if err != nil {
 			return nil, &platformError{err}
