@@ -63,9 +63,12 @@ func (l *Ledger) watch(key platform.Key) (<-chan struct{}, func(), bool) {
 	return changed, stop, true
 }
 
-// maxSwaps bounds how often one update begins again. Each conflict means that
-// another writer got through, so the bound is reached only under absurd contention.
-const maxSwaps = 200
+// maxSwaps bounds how often one update begins again. Each conflict means that another
+// writer got through. fewSwaps is after how many of them it asks to be alone.
+const (
+	maxSwaps = 200
+	fewSwaps = 3
+)
 
 // ErrContended is returned when an update lost maxSwaps times.
 var ErrContended = errors.New("the row changes too fast")
@@ -82,8 +85,25 @@ const absent = -1
 // update applies rule to the row under key until it is written, or the rule refuses.
 // A hint (a version that is not zero) saves the read: a write from a stale one fails and
 // brings the fresh row, a refusal from a hint is judged again on a fresh read. A
-// write whose answer was lost recognises itself by its nonce.
+// write whose answer was lost recognises itself by its nonce. A row that many write is
+// written in a transaction where there is one: nobody else gets through then.
 func update[T any](ctx context.Context, l *Ledger, key platform.Key, hint row[T], expires func(T) time.Time, rule func(T, int64) (T, subagent.Outcome)) (row[T], subagent.Outcome, error) {
+	cur, outcome, err := compete(ctx, l, key, hint, expires, rule, fewSwaps)
+	if !errors.Is(err, ErrContended) {
+		return cur, outcome, err
+	}
+	err = l.Atomically(ctx, func(l *Ledger) (err error) {
+		cur, outcome, err = compete(ctx, l, key, row[T]{}, expires, rule, maxSwaps)
+		return err
+	})
+	if err != nil {
+		outcome = 0
+	}
+	return cur, outcome, err
+}
+
+// compete is update without transactions; ErrContended after it lost swaps times.
+func compete[T any](ctx context.Context, l *Ledger, key platform.Key, hint row[T], expires func(T) time.Time, rule func(T, int64) (T, subagent.Outcome), swaps int) (row[T], subagent.Outcome, error) {
 	cur, fresh := hint, false
 	switch hint.version {
 	case absent:
@@ -96,7 +116,7 @@ func update[T any](ctx context.Context, l *Ledger, key platform.Key, hint row[T]
 		fresh = true
 	}
 	nonce := l.Nonce()
-	for range maxSwaps {
+	for range swaps {
 		next, outcome := rule(cur.value, cur.version)
 		if outcome != subagent.Apply {
 			if fresh {

@@ -240,3 +240,28 @@ func TestEventsFindTheirPlaceInTheLogHoweverManyAppend(t *testing.T) {
 	w.store = rival{w.store}
 	w.emit(w.process(subagent.DefaultTerms), "x")
 }
+
+// hasty is a store in which somebody else changes each row right before every single write.
+type hasty struct{ platform.Store }
+
+func (h hasty) Put(ctx context.Context, item platform.Item) error {
+	other, err := h.Store.Get(ctx, item.Key)
+	if err != nil {
+		return err
+	}
+	other.Version++
+	if other.Body == nil {
+		other.Body = []byte(`{}`)
+	}
+	if err := h.Store.Put(ctx, other); err != nil {
+		return err
+	}
+	return h.Store.Put(ctx, item)
+}
+
+func TestARowThatManyChangeIsWrittenAllTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.store = hasty{w.store}
+	w.reserve(w.process(subagent.DefaultTerms), subagent.Backbone{}, "r")
+}
