@@ -38,6 +38,7 @@ func TestARequestThatIsNotRightIsRefusedAndChangesNothing(t *testing.T) {
 		"a message over 256 KB":             {"POST", c + "/turns", `{"message":"` + strings.Repeat("x", 256<<10+1) + `"}`, nil, 413, "too-large", "message"},
 		"a body over 2 MB":                  {"POST", c + "/turns", `{"message":"` + strings.Repeat("x", 3<<20) + `"}`, nil, 413, "too-large", ""},
 		"no body":                           {"POST", c + "/turns", ``, []string{"Content-Type", "application/json"}, 400, "invalid-body", ""},
+		"a body that is not UTF-8":          {"POST", c + "/turns", "{\"message\":\"a\xff\"}", nil, 400, "invalid-body", ""},
 		"broken JSON":                       {"POST", c + "/turns", `{"message":`, nil, 400, "invalid-body", ""},
 		"JSON that is no object":            {"POST", c + "/turns", `["m"]`, nil, 400, "invalid-body", ""},
 		"the JSON null":                     {"POST", c + "/turns", `null`, nil, 400, "invalid-body", ""},

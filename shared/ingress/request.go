@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/errand-dev/errand/shared/api"
 	"github.com/errand-dev/errand/shared/subagent"
@@ -60,6 +61,10 @@ func (c *call) body(v any, optional bool) error {
 	}
 	if len(raw) == 0 {
 		return fmt.Errorf("%w: it is empty", errInvalidBody)
+	}
+	if !utf8.Valid(raw) {
+		// The decoder would put U+FFFD for what it cannot read: not what was said.
+		return fmt.Errorf("%w: it is not UTF-8", errInvalidBody)
 	}
 	err = api.Decode(raw, v)
 	var field *api.FieldError
