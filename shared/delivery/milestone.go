@@ -54,7 +54,7 @@ func (c *Courier) tellMilestones(ctx context.Context, l *ledger.Ledger, r subage
 	told := r.MilestonesTold + len(reached)
 	next, _, err := l.UpdateRun(ctx, r, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		switch {
-		case r.Status == "":
+		case r.Status == "" || r.Status == subagent.Void:
 			return r, subagent.Absent
 		case r.MilestonesTold >= told:
 			return r, subagent.Mine

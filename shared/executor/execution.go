@@ -52,7 +52,7 @@ func newExecution(e *Executor, row subagent.Run, w ledger.Wake) *execution {
 func (x *execution) begin() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.heartbeat = time.AfterFunc(x.Ledger.Terms.RenewEvery(), x.beat)
+	x.heartbeat = time.AfterFunc(x.Ledger.Terms.FirstBeat(x.row.Exec.Until, x.Ledger.Now()), x.beat)
 	x.tell = time.AfterFunc(showAfter, func() { x.emit(context.Background(), x.row.Owner, x.notes()...) })
 }
 

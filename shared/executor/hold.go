@@ -196,7 +196,7 @@ func (h *hold) renew(ctx context.Context) error {
 		return c.Renew(h.token, h.Ledger.Now(), h.Ledger.Terms)
 	})
 	if err != nil {
-		return &platformError{err}
+		return err
 	}
 	if !outcome.OK() {
 		return agent.ErrLeaseLost
@@ -231,7 +231,7 @@ func (h *hold) start(cancel context.CancelCauseFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancel = cancel
-	h.heartbeat = time.AfterFunc(h.Ledger.Terms.RenewEvery(), h.beat)
+	h.heartbeat = time.AfterFunc(h.Ledger.Terms.FirstBeat(h.conversation.Exec.Until, h.Ledger.Now()), h.beat)
 	h.flush = time.AfterFunc(showAfter, func() { h.emit(context.Background(), h.turn.Owner, h.notes()...) })
 }
 

@@ -87,7 +87,7 @@ func (h *hold) Now() time.Time { return h.Ledger.Now() }
 func (h *hold) Transcript(ctx context.Context, limit int) ([]agent.Line, error) {
 	messages, err := h.Ledger.Messages(ctx, h.turn.Owner, max(h.messages-int64(limit), 0), limit)
 	if err != nil {
-		return nil, &platformError{err}
+		return nil, err
 	}
 	lines := make([]agent.Line, 0, len(messages))
 	for _, m := range messages {
@@ -96,7 +96,7 @@ func (h *hold) Transcript(ctx context.Context, limit int) ([]agent.Line, error) 
 		}
 		text, err := h.Ledger.LoadValue(ctx, h.turn.Owner, m.Text)
 		if err != nil {
-			return nil, &platformError{err}
+			return nil, err
 		}
 		lines = append(lines, agent.Line{Role: m.Role, Text: text, Source: m.Source, At: m.At.Time()})
 	}

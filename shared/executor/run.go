@@ -70,7 +70,9 @@ func (x *execution) execute(ctx context.Context) error {
 	x.begin()
 	call, err := x.prepare(taskCtx)
 	var output any
-	if err == nil {
+	if err == nil && x.Ledger.Terms.Late(x.current().Exec.Until, x.Ledger.Now()) {
+		cancel(agent.ErrLeaseLost)
+	} else if err == nil {
 		output, err = protect(call)
 	}
 	x.stop()
@@ -141,7 +143,7 @@ func (x *execution) settle(ctx context.Context, output any, err, cause error) er
 	case cause != nil:
 		// Our deadline, or the process shuts down: the run goes on elsewhere.
 		return x.handOn(ctx, false, 0)
-	case agent.IsRetryable(err) && x.current().Lost+1 < x.Ledger.Terms.MaxExecutions:
+	case (agent.IsRetryable(err) || ledger.IsTransient(err)) && x.current().Lost+1 < x.Ledger.Terms.MaxExecutions:
 		x.Log.WarnContext(ctx, "run failed, will be retried", "run_id", x.row.ID, "attempt", x.row.Exec.Epoch, "error", err)
 		return x.handOn(ctx, true, subagent.Backoff(x.current().Lost+1)/5)
 	}

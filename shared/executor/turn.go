@@ -85,7 +85,7 @@ func (h *hold) superseded(ctx context.Context) error {
 	}
 	run, err := h.Ledger.Run(ctx, h.turn.Owner, h.turn.Run)
 	if err != nil {
-		return &platformError{err}
+		return err
 	}
 	if run.Status.Hard() {
 		return errSuperseded
@@ -127,7 +127,10 @@ func (e *Executor) freePlace(ctx context.Context, t subagent.Turn, token string)
 func (h *hold) take(ctx context.Context) error {
 	workCtx, cancel := h.withDeadline(ctx)
 	h.start(cancel)
-	reply, err := h.perform(workCtx)
+	reply, err := "", agent.ErrLeaseLost
+	if !h.Ledger.Terms.Late(h.place().Exec.Until, h.Ledger.Now()) {
+		reply, err = h.perform(workCtx)
+	}
 	h.stop()
 	cause := context.Cause(workCtx)
 	cancel(nil)
@@ -147,18 +150,13 @@ func (h *hold) take(ctx context.Context) error {
 		return h.finish(ctx, subagent.Aborted, "", err.Error())
 	case cause != nil:
 		return h.handOn(ctx, cause)
-	case agent.IsRetryable(err), errors.As(err, new(*platformError)):
+	case agent.IsRetryable(err), ledger.IsTransient(err):
 		return h.retry(ctx, err)
 	}
 	return h.finish(ctx, subagent.Error, "", clip(err.Error(), maxProblem))
 }
 
 var errSuperseded = errors.New("superseded by the real end of the run")
-
-// platformError marks a failure of ours, not of the agent: the turn is tried again.
-type platformError struct{ error }
-
-func (e *platformError) Unwrap() error { return e.error }
 
 func (h *hold) perform(ctx context.Context) (string, error) {
 	if h.turn.Mode == subagent.Handle {
@@ -172,7 +170,7 @@ func (h *hold) perform(ctx context.Context) (string, error) {
 	}
 	message, err := h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message)
 	if err != nil {
-		return "", &platformError{err}
+		return "", err
 	}
 	if err := h.show(ctx, message); err != nil || h.turn.Mode == subagent.Narrate {
 		return "", err
@@ -192,7 +190,7 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	}
 	value, err := h.Ledger.StoreValue(ctx, h.turn.Owner, reply)
 	if err != nil {
-		return "", &platformError{err}
+		return "", err
 	}
 	said, err := h.say(ctx, h.turn.ID+":reply", "assistant", value, "agent", reply)
 	if err != nil || said == value {
@@ -201,7 +199,7 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	// An earlier attempt has replied already, and its words stand.
 	reply, err = h.Ledger.LoadValue(ctx, h.turn.Owner, said)
 	if err != nil {
-		return "", &platformError{err}
+		return "", err
 	}
 	return reply, nil
 }
@@ -227,7 +225,7 @@ func (h *hold) say(ctx context.Context, id, role string, value subagent.Value, s
 			continue
 		}
 		if err != nil {
-			return value, &platformError{err}
+			return value, err
 		}
 		h.messages++
 		h.note(h.Ledger.NewEvent("message.added", h.turn.Run, h.turn.ID, added{m.Seq, id, role, source, clip(text, maxShown)}))

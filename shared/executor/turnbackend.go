@@ -26,11 +26,11 @@ func (h *hold) Step(ctx context.Context, key string, body func(context.Context) 
 		ctx := keeping(ctx)
 		value, err := h.Ledger.StoreValue(ctx, h.turn.Owner, string(raw))
 		if err != nil {
-			return nil, &platformError{err}
+			return nil, err
 		}
 		step, err = h.Ledger.FinishStep(ctx, h.turn.Owner, h.turn.ID, key, ledger.Step{Result: value, At: subagent.At(h.Ledger.Now())})
 		if err != nil {
-			return nil, &platformError{err}
+			return nil, err
 		}
 		h.mu.Lock()
 		h.steps[key] = step
@@ -49,7 +49,7 @@ func (h *hold) journalled(ctx context.Context, key string) (ledger.Step, bool, e
 		if h.repeated {
 			var err error
 			if steps, err = h.Ledger.Steps(ctx, h.turn.Owner, h.turn.ID); err != nil {
-				return ledger.Step{}, false, &platformError{err}
+				return ledger.Step{}, false, err
 			}
 		}
 		h.mu.Lock()

@@ -51,11 +51,11 @@ func (l *Ledger) eraseAll(ctx context.Context, partition, prefix string, erase f
 	for {
 		items, err := l.store.List(ctx, q)
 		if err != nil {
-			return fmt.Errorf("listing %s %s: %w", partition, prefix, err)
+			return fmt.Errorf("listing %s %s: %w", partition, prefix, failed(err))
 		}
 		for _, item := range items {
 			if err := erase(item); err != nil {
-				return fmt.Errorf("deleting %s %s: %w", item.Key.Partition, item.Key.Sort, err)
+				return fmt.Errorf("deleting %s %s: %w", item.Key.Partition, item.Key.Sort, failed(err))
 			}
 		}
 		if len(items) < q.Limit {

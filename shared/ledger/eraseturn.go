@@ -20,7 +20,7 @@ func (l *Ledger) EraseTurn(ctx context.Context, o subagent.Owner, turn string, a
 			continue
 		}
 		if err := l.store.Delete(ctx, messageKey(o, m.Seq), 0); err != nil {
-			return fmt.Errorf("deleting message %d of a cleared conversation: %w", m.Seq, err)
+			return fmt.Errorf("deleting message %d of a cleared conversation: %w", m.Seq, failed(err))
 		}
 	}
 	return l.eraseAll(ctx, runPartition(o, turn), "", func(item platform.Item) error { return l.store.Delete(ctx, item.Key, 0) })

@@ -166,7 +166,7 @@ func swap[T any](ctx context.Context, l *Ledger, key platform.Key, value T, vers
 	}
 	var conflict *platform.ConflictError
 	if !errors.As(err, &conflict) {
-		return nil, fmt.Errorf("writing %s %s: %w", key.Partition, key.Sort, err)
+		return nil, fmt.Errorf("writing %s %s: %w", key.Partition, key.Sort, failed(err))
 	}
 	if conflict.Stored.Version == version && writer(conflict.Stored.Body) == nonce {
 		return nil, nil
@@ -194,7 +194,7 @@ func create[T any](ctx context.Context, l *Ledger, key platform.Key, value T) (T
 func load[T any](ctx context.Context, l *Ledger, key platform.Key) (row[T], error) {
 	item, err := l.store.Get(ctx, key)
 	if err != nil {
-		return row[T]{}, fmt.Errorf("reading %s %s: %w", key.Partition, key.Sort, err)
+		return row[T]{}, fmt.Errorf("reading %s %s: %w", key.Partition, key.Sort, failed(err))
 	}
 	return decode[T](item)
 }
@@ -202,7 +202,7 @@ func load[T any](ctx context.Context, l *Ledger, key platform.Key) (row[T], erro
 func list[T any](ctx context.Context, l *Ledger, q platform.Query) ([]T, []platform.Item, error) {
 	items, err := l.store.List(ctx, q)
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing %s %s: %w", q.Partition, q.Prefix, err)
+		return nil, nil, fmt.Errorf("listing %s %s: %w", q.Partition, q.Prefix, failed(err))
 	}
 	values := make([]T, 0, len(items))
 	for _, item := range items {

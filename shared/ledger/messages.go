@@ -116,7 +116,7 @@ func (l *Ledger) send(ctx context.Context, w Wake, m platform.Message) error {
 	}
 	m.Body = body
 	if err := l.store.Send(ctx, m); err != nil {
-		return fmt.Errorf("sending to %s: %w", m.Queue, err)
+		return fmt.Errorf("sending to %s: %w", m.Queue, failed(err))
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (l *Ledger) Runs(ctx context.Context, o subagent.Owner, ids []string) ([]su
 	}
 	items, err := l.store.GetMany(ctx, keys)
 	if err != nil {
-		return nil, fmt.Errorf("reading %d runs of %s: %w", len(ids), partition(o), err)
+		return nil, fmt.Errorf("reading %d runs of %s: %w", len(ids), partition(o), failed(err))
 	}
 	runs := make([]subagent.Run, len(ids))
 	for i, item := range items {

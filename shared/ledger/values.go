@@ -47,7 +47,7 @@ func (l *Ledger) StoreValue(ctx context.Context, o subagent.Owner, text string) 
 		return v, err
 	}
 	if err := l.store.PutBlob(ctx, v.Blob, []byte(text)); err != nil {
-		return v, fmt.Errorf("storing a value of %d bytes: %w", len(text), err)
+		return v, fmt.Errorf("storing a value of %d bytes: %w", len(text), failed(err))
 	}
 	return v, nil
 }
@@ -64,7 +64,7 @@ func (l *Ledger) LoadValue(ctx context.Context, o subagent.Owner, v subagent.Val
 	case v.Blob != "":
 		data, err := l.store.GetBlob(ctx, v.Blob)
 		if err != nil {
-			return "", fmt.Errorf("loading a value of %d bytes: %w", v.Size, err)
+			return "", fmt.Errorf("loading a value of %d bytes: %w", v.Size, failed(err))
 		}
 		return string(data), nil
 	}

@@ -109,6 +109,12 @@ func (t Terms) RenewEvery() time.Duration { return t.Lease / 3 }
 // BeatTimeout bounds one renewal.
 func (t Terms) BeatTimeout() time.Duration { return t.RenewEvery() / 4 }
 
+// FirstBeat is the pause before the holder of a lease until then renews it first,
+// counted from when it was taken.
+func (t Terms) FirstBeat(until Time, now time.Time) time.Duration {
+	return max(until.Add(t.RenewEvery()-t.Lease).Time().Sub(now), 0)
+}
+
 // Beat tells a holder when to renew next, or that it must stop: its renewals fail, and
 // by the time another one had failed, its lease would be too near its end.
 func (t Terms) Beat(until Time, failed bool, now time.Time) (pause time.Duration, stop bool) {
