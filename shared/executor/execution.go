@@ -56,6 +56,13 @@ func (x *execution) begin() {
 	x.tell = time.AfterFunc(showAfter, func() { x.emit(context.Background(), x.row.Owner, x.notes()...) })
 }
 
+// late reports whether the lease is too near its end to begin the task under it.
+func (x *execution) late() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.Ledger.Terms.Late(x.last.Exec.Until, x.Ledger.Now())
+}
+
 // current is the row as this execution knows it.
 func (x *execution) current() subagent.Run {
 	x.mu.Lock()

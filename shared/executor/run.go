@@ -70,7 +70,7 @@ func (x *execution) execute(ctx context.Context) error {
 	x.begin()
 	call, err := x.prepare(taskCtx)
 	var output any
-	if err == nil && x.Ledger.Terms.Late(x.current().Exec.Until, x.Ledger.Now()) {
+	if err == nil && x.late() {
 		cancel(agent.ErrLeaseLost)
 	} else if err == nil {
 		output, err = protect(call)
