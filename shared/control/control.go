@@ -42,18 +42,34 @@ func (c *Control) Cancel(ctx context.Context, o subagent.Owner, id, reason strin
 	if reason == "" {
 		reason = "cancelled by the user"
 	}
-	run, err = c.cancelOne(ctx, run, reason)
+	err = c.cancelTree(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Cancel(clip(reason, maxReason), c.Ledger.Now())
+	})
 	if err != nil {
 		return run, err
 	}
+	return c.Ledger.Run(ctx, o, id)
+}
+
+// CancelBelow ends a run, and those below it, because one above it was cancelled.
+func (c *Control) CancelBelow(ctx context.Context, run subagent.Run) error {
+	return c.cancelTree(ctx, run, c.below)
+}
+
+func (c *Control) below(r subagent.Run) (subagent.Run, subagent.Outcome) {
+	return r.CancelBelow(c.Ledger.Now())
+}
+
+func (c *Control) cancelTree(ctx context.Context, run subagent.Run, rule func(subagent.Run) (subagent.Run, subagent.Outcome)) error {
+	run, err := c.cancelOne(ctx, run, rule)
+	if err != nil {
+		return err
+	}
 	if err := c.cancelDescendants(ctx, run); err != nil {
-		return run, err
+		return err
 	}
 	// Delivered last: the cancel is acknowledged for the whole tree or not at all.
-	if err := c.Courier.Deliver(ctx, delivery.Parcel{Run: run, Slot: subagent.Finish}); err != nil {
-		return run, err
-	}
-	return c.Ledger.Run(ctx, o, id)
+	return c.Courier.Deliver(ctx, delivery.Parcel{Run: run, Slot: subagent.Finish})
 }
 
 func (c *Control) run(ctx context.Context, o subagent.Owner, id string) (subagent.Run, error) {
@@ -64,10 +80,8 @@ func (c *Control) run(ctx context.Context, o subagent.Owner, id string) (subagen
 	return run, err
 }
 
-func (c *Control) cancelOne(ctx context.Context, run subagent.Run, reason string) (subagent.Run, error) {
-	next, outcome, err := c.Ledger.UpdateRun(ctx, run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-		return r.Cancel(clip(reason, maxReason), c.Ledger.Now())
-	})
+func (c *Control) cancelOne(ctx context.Context, run subagent.Run, rule func(subagent.Run) (subagent.Run, subagent.Outcome)) (subagent.Run, error) {
+	next, outcome, err := c.Ledger.UpdateRun(ctx, run, rule)
 	if err != nil || outcome != subagent.Apply {
 		return next, err
 	}
@@ -77,7 +91,7 @@ func (c *Control) cancelOne(ctx context.Context, run subagent.Run, reason string
 	}
 	events := []ledger.Event{
 		c.Ledger.NewEvent("run.cancel_requested", run.ID, "", nil),
-		c.Ledger.NewEvent("run.ended", run.ID, "", statusEvent{subagent.Aborted, subagent.ReasonCancelled}),
+		c.Ledger.NewEvent("run.ended", run.ID, "", statusEvent{subagent.Aborted, next.Reason}),
 	}
 	if err := c.Ledger.Emit(ctx, run.Owner, events...); err != nil {
 		c.Log.WarnContext(ctx, "events lost", "run_id", run.ID, "error", err)
@@ -112,7 +126,7 @@ func (c *Control) cancelDescendants(ctx context.Context, run subagent.Run) error
 	family = slices.DeleteFunc(family, func(r subagent.Run) bool { return !slices.Contains(r.Lineage(), run.ID) })
 	slices.SortStableFunc(family, func(a, b subagent.Run) int { return len(a.Ancestors) - len(b.Ancestors) })
 	for _, child := range family {
-		ended, err := c.cancelOne(ctx, child, "a run above it was cancelled")
+		ended, err := c.cancelOne(ctx, child, c.below)
 		if err != nil {
 			return err
 		}

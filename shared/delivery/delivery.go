@@ -80,7 +80,7 @@ func (c *Courier) DeliverIn(ctx context.Context, l *ledger.Ledger, p Parcel) err
 		return c.inject(ctx, l, p, c.wakeParent)
 	case p.Run.Notice.Handler != "":
 		return c.sendToHandler(ctx, l, p)
-	case !p.Run.Notice.Message:
+	case !p.Run.Notice.Message, p.Run.Reason == subagent.ReasonAboveCancelled:
 		return c.inject(ctx, l, p, nil)
 	}
 	return c.inject(ctx, l, p, c.tellEnd)

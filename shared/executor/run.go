@@ -56,8 +56,7 @@ func (e *Executor) endWithParent(ctx context.Context, row subagent.Run) (bool, e
 	if err != nil || !slices.ContainsFunc(above, func(r subagent.Run) bool { return r.Status == subagent.Aborted }) {
 		return false, err
 	}
-	_, err = e.Control.Cancel(ctx, row.Owner, row.ID, "a run above it was cancelled")
-	return true, err
+	return true, e.Control.CancelBelow(ctx, row)
 }
 
 // execute runs the task to its end, or until it must stop. While a task waits, all

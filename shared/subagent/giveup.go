@@ -55,6 +55,16 @@ func (r Run) Cancel(problem string, now time.Time) (Run, Outcome) {
 	return r, Apply
 }
 
+// CancelBelow ends a run because one above it was cancelled. Its end is not told: who
+// cancelled a tree hears of its root.
+func (r Run) CancelBelow(now time.Time) (Run, Outcome) {
+	next, o := r.Cancel("a run above it was cancelled", now)
+	if o == Apply {
+		next.Reason = ReasonAboveCancelled
+	}
+	return next, o
+}
+
 // Fail ends a run that cannot be executed (any more) without an executor's word:
 // every execution died. executions is the count on which that was decided.
 func (r Run) Fail(reason, problem string, executions int64, now time.Time) (Run, Outcome) {

@@ -33,11 +33,13 @@ func (s Status) Hard() bool { return s == Completed || s == Error || s == Aborte
 
 // Reasons of ends that the system decided.
 const (
-	ReasonBudget       = "budget-exceeded"
-	ReasonNoProgress   = "no-progress"
-	ReasonCancelled    = "cancelled"
-	ReasonExecutorLost = "executor-lost"
-	ReasonStart        = "start-failed"
+	ReasonBudget     = "budget-exceeded"
+	ReasonNoProgress = "no-progress"
+	ReasonCancelled  = "cancelled"
+	// ReasonAboveCancelled: a run above it was cancelled, and it with that.
+	ReasonAboveCancelled = "parent-cancelled"
+	ReasonExecutorLost   = "executor-lost"
+	ReasonStart          = "start-failed"
 )
 
 // Slot names one of the two deliveries of a run.
