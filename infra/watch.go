@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
-	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/jsii-runtime-go"
 )
 
@@ -32,10 +31,11 @@ func (s *stack) newAlarms(api awsapigatewayv2.CfnApi, front, worker, reconciler 
 			TreatMissingData:   awscloudwatch.TreatMissingData_NOT_BREACHING,
 		}).AddAlarmAction(action)
 	}
+	deadTurns, deadRuns, deadTicks := s.deadLetters()
+	alarm("TurnsDeadLetters", "A turn could not be handled.", deadTurns, 1)
+	alarm("RunsDeadLetters", "The job of a run could not be handled.", deadRuns, 1)
+	alarm("TicksDeadLetters", "Ticks died. Reconcile sends them again; what stays is unreadable.", deadTicks, 1)
 	q := s.queues
-	alarm("TurnsDeadLetters", "A turn could not be handled.", held("turns", q.turns.dead), 1)
-	alarm("RunsDeadLetters", "The job of a run could not be handled.", held("runs", q.runs.dead), 1)
-	alarm("TicksDeadLetters", "Ticks died. Reconcile sends them again; what stays is unreadable.", held("ticks", q.ticks.dead), 1)
 	// A message is as old as the work on it, so only what outlives an execution is late.
 	late := (2*s.cfg.ExecutorTimeout + visibilityMargin).Seconds()
 	alarm("TurnsLate", "Turns wait for executors, or one does not end.", q.turns.live.MetricApproximateAgeOfOldestMessage(every(watchPeriod)), late)
@@ -55,15 +55,12 @@ func every(d time.Duration) *awscloudwatch.MetricOptions {
 	return &awscloudwatch.MetricOptions{Period: seconds(d)}
 }
 
-// held counts the messages of a queue, those too that a receiver has hidden: dead ticks rest so.
-func held(name string, q awssqs.Queue) awscloudwatch.IMetric {
-	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-		Expression: jsii.String(name + "Visible + " + name + "Hidden"), Period: seconds(watchPeriod), Label: &name,
-		UsingMetrics: &map[string]awscloudwatch.IMetric{
-			name + "Visible": q.MetricApproximateNumberOfMessagesVisible(every(watchPeriod)),
-			name + "Hidden":  q.MetricApproximateNumberOfMessagesNotVisible(every(watchPeriod)),
-		},
-	})
+// deadLetters counts the dead letters of each queue. Dead ticks are hidden, while they rest and if
+// they cannot be read; the others lie there for all to see.
+func (s *stack) deadLetters() (turns, runs, ticks awscloudwatch.IMetric) {
+	return s.queues.turns.dead.MetricApproximateNumberOfMessagesVisible(every(watchPeriod)),
+		s.queues.runs.dead.MetricApproximateNumberOfMessagesVisible(every(watchPeriod)),
+		s.queues.ticks.dead.MetricApproximateNumberOfMessagesNotVisible(every(watchPeriod))
 }
 
 func apiMetric(api awsapigatewayv2.CfnApi, name, statistic string) awscloudwatch.IMetric {
@@ -76,6 +73,7 @@ func apiMetric(api awsapigatewayv2.CfnApi, name, statistic string) awscloudwatch
 // newDashboard shows on one page whether work gets in, waits, is done, and fails.
 func (s *stack) newDashboard(api awsapigatewayv2.CfnApi, front, worker, reconciler awslambda.Function) {
 	options, q := every(watchPeriod), s.queues
+	deadTurns, deadRuns, deadTicks := s.deadLetters()
 	graph := func(title string, metrics ...awscloudwatch.IMetric) awscloudwatch.IWidget {
 		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: &title, Left: &metrics, Width: jsii.Number(8)})
 	}
@@ -84,7 +82,7 @@ func (s *stack) newDashboard(api awsapigatewayv2.CfnApi, front, worker, reconcil
 		row(
 			graph("Requests", apiMetric(api, "Count", "Sum"), apiMetric(api, "4xx", "Sum"), apiMetric(api, "5xx", "Sum")),
 			graph("Latency p95 (ms)", apiMetric(api, "Latency", "p95")),
-			graph("Dead letters", held("turns", q.turns.dead), held("runs", q.runs.dead), held("ticks", q.ticks.dead)),
+			graph("Dead letters", deadTurns, deadRuns, deadTicks),
 		),
 		row(
 			graph("Waiting", q.turns.live.MetricApproximateNumberOfMessagesVisible(options), q.runs.live.MetricApproximateNumberOfMessagesVisible(options), q.ticks.live.MetricApproximateNumberOfMessagesVisible(options)),
