@@ -71,6 +71,9 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	if err := f.check(); err != nil {
+		return usageError{err}
+	}
 	authenticate, err := authentication(f)
 	if err != nil {
 		return usageError{err}
@@ -96,6 +99,24 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 	}()
 	handler := ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate, Hub: hub, Version: version})
 	return stack.ListenAndServe(ctx, f.listen, handler)
+}
+
+// check refuses what serve.Open would take for "not given".
+func (f serveFlags) check() error {
+	switch {
+	case f.data == "":
+		return errors.New("--data names no folder")
+	case f.lease <= 0:
+		return fmt.Errorf("--lease is %v; it must be positive", f.lease)
+	case f.maxRuns < 1:
+		return fmt.Errorf("--max-concurrent-runs is %d; it must be at least 1", f.maxRuns)
+	case f.workers < 1:
+		return fmt.Errorf("--workers is %d; it must be at least 1", f.workers)
+	}
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
+		return fmt.Errorf("--listen is %q; it takes HOST:PORT, such as 127.0.0.1:8080", f.listen)
+	}
+	return nil
 }
 
 // authentication returns how a request's tenant is found.

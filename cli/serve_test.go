@@ -57,6 +57,24 @@ func TestTokensAreReadStrictly(t *testing.T) {
 	}
 }
 
+func TestServeRefusesFlagsThatMeanNothing(t *testing.T) {
+	good := serveFlags{listen: "127.0.0.1:8080", data: "x", lease: 1, maxRuns: 1, workers: 1}
+	if err := good.check(); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func(*serveFlags){
+		"no folder": func(f *serveFlags) { f.data = "" }, "no lease": func(f *serveFlags) { f.lease = 0 },
+		"no cap": func(f *serveFlags) { f.maxRuns = 0 }, "no workers": func(f *serveFlags) { f.workers = 0 },
+		"no port": func(f *serveFlags) { f.listen = "127.0.0.1" },
+	} {
+		f := good
+		spoil(&f)
+		if f.check() == nil {
+			t.Errorf("%s: not refused", name)
+		}
+	}
+}
+
 func TestServeRefusesToListenElsewhereWithoutTokens(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:8080", ":8080", "192.168.1.1:80", "example.com:80"} {
 		if _, err := authentication(serveFlags{listen: address}); err == nil {

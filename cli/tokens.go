@@ -41,7 +41,7 @@ func readTokens(name string) (map[string]string, error) {
 	tokens := map[string]string{}
 	lines := bufio.NewScanner(file)
 	for n := 1; lines.Scan(); n++ {
-		fields := strings.Fields(lines.Text())
+		fields := strings.Fields(strings.TrimPrefix(lines.Text(), "\ufeff"))
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}

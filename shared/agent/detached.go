@@ -78,6 +78,9 @@ func parseNotify(raw json.RawMessage, n *subagent.Notice) error {
 	if len(notify.Source) > subagent.MaxID {
 		return fmt.Errorf("%w: the source has more than %d characters", ErrDetached, subagent.MaxID)
 	}
+	if notify.Source == "user" || notify.Source == "agent" {
+		return fmt.Errorf("%w: the source %q is reserved: a message of the system must not look like one of the conversation's own", ErrDetached, notify.Source)
+	}
 	n.Message, n.Source = true, notify.Source
 	return nil
 }

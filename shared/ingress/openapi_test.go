@@ -46,7 +46,7 @@ func TestTheOpenAPIDocumentIsWhatTheRoutesAndTypesSay(t *testing.T) {
 func TestEveryProblemOfARouteIsOfAKnownKind(t *testing.T) {
 	used := map[string]bool{codeMethod: true}
 	for _, r := range routes() {
-		for _, code := range append([]string{codeInternal, codeStopping}, r.problems...) {
+		for _, code := range append([]string{codeInternal, codeUnavailable, codeStopping}, r.problems...) {
 			if _, ok := kindOf(code); !ok {
 				t.Errorf("%s %s has problem %q, which is of no kind", r.method, r.path, code)
 			}
@@ -124,7 +124,7 @@ func (s schemas) responses(r route) object {
 	}
 	responses := object{strconv.Itoa(r.status): success}
 	byStatus := map[int][]string{}
-	for _, code := range append([]string{codeInternal, codeStopping}, r.problems...) {
+	for _, code := range append([]string{codeInternal, codeUnavailable, codeStopping}, r.problems...) {
 		k, _ := kindOf(code)
 		if !slices.Contains(byStatus[k.status], code) {
 			byStatus[k.status] = append(byStatus[k.status], code)

@@ -48,6 +48,7 @@ const (
 	codeInternal         = "internal"
 	codeContended        = "contended"
 	codeStopping         = "stopping"
+	codeUnavailable      = "store-unavailable"
 )
 
 func kinds() []kind {
@@ -94,6 +95,8 @@ func kinds() []kind {
 			"Something failed on the server. The same request can be sent again; the request id finds the cause in the server's log."},
 		{codeContended, http.StatusServiceUnavailable, "Too busy",
 			"Others change the same rows too fast. Nothing is wrong with the request: send it again after the time in Retry-After."},
+		{codeUnavailable, http.StatusServiceUnavailable, "Store unavailable",
+			"The store did not take or give the data: its disk may be full, or it cannot be reached. Nothing is wrong with the request: send the same again after the time in Retry-After. The request id finds the cause in the server's log."},
 		{codeStopping, http.StatusServiceUnavailable, "Stopping",
 			"This server stops and broke the request off. Send it again after the time in Retry-After."},
 	}
@@ -162,6 +165,9 @@ func codeOf(err error) string {
 	if errors.As(err, new(*agent.CapError)) {
 		return codeConcurrency
 	}
+	if ledger.IsTransient(err) {
+		return codeUnavailable
+	}
 	return codeInternal
 }
 
@@ -191,7 +197,7 @@ func retryAfter(status int) string {
 // a request id and answered without its text: it may tell of internals.
 func (h *handler) refuse(ctx context.Context, w http.ResponseWriter, err error) {
 	code := codeOf(err)
-	if code == codeInternal && ctx.Err() != nil {
+	if (code == codeInternal || code == codeUnavailable) && ctx.Err() != nil {
 		// The server stops, or the client has gone and does not see this. Never silence:
 		// that would reach the client as an empty 200.
 		code, err = codeStopping, errStopping
@@ -202,7 +208,7 @@ func (h *handler) refuse(ctx context.Context, w http.ResponseWriter, err error) 
 	if errors.As(err, &field) {
 		p.Field = field.field
 	}
-	if k.code == codeInternal {
+	if k.code == codeInternal || k.code == codeUnavailable {
 		p.RequestID = h.Ledger.Nonce()
 		p.Detail = fmt.Sprintf("The server's log has more under request id %s.", p.RequestID)
 		h.Log.ErrorContext(ctx, "request failed", "request_id", p.RequestID, "error", err)

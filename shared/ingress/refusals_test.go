@@ -194,15 +194,15 @@ func TestTheFirstTurnFixesTheAgent(t *testing.T) {
 	s.problem(s.call("POST", "/v1/conversations/c/turns", `{"message":"m","agent":"other"}`), 409, "agent-fixed", "agent")
 }
 
-func TestAFailureInsideIsToldWithoutItsText(t *testing.T) {
+func TestAStoreThatFailsIsToldWithoutItsText(t *testing.T) {
 	s := open(t, options{idle: true})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	a := s.call("GET", "/v1/conversations/c", "")
-	s.problem(a, http.StatusInternalServerError, "internal", "")
-	p := get[api.Problem](s, a, 500)
-	if strings.Contains(string(a.body), "store") || p.RequestID == "" {
+	s.problem(a, http.StatusServiceUnavailable, "store-unavailable", "")
+	p := get[api.Problem](s, a, http.StatusServiceUnavailable)
+	if strings.Contains(string(a.body), "closed") || p.RequestID == "" {
 		t.Errorf("answered %s", a.body)
 	}
 	if !strings.Contains(s.log.String(), p.RequestID) || strings.Count(s.log.String(), "request failed") != 1 {

@@ -84,7 +84,11 @@ func (m marks) pass(ctx context.Context, run *agent.Run, d, every time.Duration,
 	}
 }
 
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+// ms is n milliseconds, at most a year: the lab's inputs come from anywhere.
+func ms(n int64) time.Duration {
+	const year = 365 * 24 * int64(time.Hour/time.Millisecond)
+	return time.Duration(min(max(n, 0), year)) * time.Millisecond
+}
 
 func echo(ctx context.Context, run *agent.Run) (any, error) {
 	var in struct {
