@@ -34,16 +34,23 @@ func New(store platform.Store, terms subagent.Terms, now func() time.Time, nonce
 func (l *Ledger) Token() string { return l.Terms.Token(l.Nonce()) }
 
 // Atomically runs fn on a view of the ledger whose writes become durable together
-// where the platform can do that (platform.Store.Atomically).
+// where the platform can do that (platform.Store.Atomically). It returns fn's error, or
+// a transient one if the transaction could not begin or become durable.
 func (l *Ledger) Atomically(ctx context.Context, fn func(*Ledger) error) error {
-	return l.store.Atomically(ctx, func(s platform.Store) error {
+	var refused error
+	err := l.store.Atomically(ctx, func(s platform.Store) error {
 		view := *l
 		view.store = s
-		return fn(&view)
+		refused = fn(&view)
+		return refused
 	})
+	if err != nil && refused == nil {
+		return fmt.Errorf("writing together: %w", failed(err))
+	}
+	return err
 }
 
-// Watch returns a channel that is closed after the next change of the run's row, and
+// WatchRun returns a channel that is closed after the next change of the run's row, and
 // false if the platform cannot tell. stop releases it.
 func (l *Ledger) WatchRun(owner subagent.Owner, id string) (changed <-chan struct{}, stop func(), ok bool) {
 	return l.watch(runKey(owner, id))

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -84,7 +85,7 @@ func (l *Ledger) BackboneAndTail(ctx context.Context, o subagent.Owner) (subagen
 	}
 	items, err := l.store.List(ctx, platform.Query{Partition: partition(o), Prefix: eventFamily, Descending: true, Limit: 2})
 	if err != nil {
-		return subagent.Backbone{}, err
+		return subagent.Backbone{}, fmt.Errorf("reading the backbone of %s: %w", partition(o), failed(err))
 	}
 	var backbone row[subagent.Backbone]
 	next := int64(1)
