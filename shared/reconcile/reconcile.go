@@ -5,8 +5,8 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -141,10 +141,7 @@ func (r *Reconciler) survey(ctx context.Context, w ledger.Wake, b subagent.Backb
 		ids = append(ids, id)
 	}
 	slices.SortFunc(ids, func(x, y string) int {
-		if d := b.Open[x].At - b.Open[y].At; d != 0 {
-			return int(d)
-		}
-		return slices.Compare([]byte(x), []byte(y))
+		return cmp.Or(cmp.Compare(b.Open[x].At, b.Open[y].At), cmp.Compare(x, y))
 	})
 	rows, err := r.Ledger.Runs(ctx, w.Owner, ids)
 	if err != nil {
@@ -154,8 +151,8 @@ func (r *Reconciler) survey(ctx context.Context, w ledger.Wake, b subagent.Backb
 		reserved := b.Open[row.ID]
 		after, err := r.mend(ctx, w, row, reserved)
 		if err != nil {
-			if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-				return s, err
+			if ctx.Err() != nil {
+				return s, err // our own time is over, not only this run's
 			}
 			r.Log.ErrorContext(ctx, "run not reconciled", "run_id", row.ID, "error", err)
 			continue
