@@ -54,9 +54,9 @@ func stages() map[string]Config {
 	}
 	dev := prod
 	dev.Stage, dev.Keep, dev.LogLevel = "dev", false, "debug"
-	// local is for an emulator: every pause is short.
+	// local is for an emulator: every pause is short, but the last, which needs a schedule.
 	local := dev
-	local.Stage, local.Lab, local.Cadence, local.Lease, local.ExecutorTimeout = "local", true, "1s,1s,2s", 2*time.Second, 10*time.Second
+	local.Stage, local.Lab, local.Cadence, local.Lease, local.ExecutorTimeout = "local", true, "1s,1s,2s,2s,1m", 2*time.Second, 10*time.Second
 	local.Rate, local.Burst = 1000, 2000
 	return map[string]Config{"prod": prod, "dev": dev, "local": local}
 }
