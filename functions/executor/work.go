@@ -9,7 +9,6 @@ import (
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/sqsbatch"
-	"github.com/errand-dev/errand/shared/subagent"
 )
 
 // visibility is how long the message of a turn whose executor died stays hidden: longer
@@ -35,17 +34,10 @@ func (w work) handle(ctx context.Context, r platform.Received) error {
 	return w.executor.Run(ctx, wake)
 }
 
-// retryAfter says when a message that failed comes again. What can never be handled
-// does so soon: the sooner it is a dead letter, for all to see.
+// retryAfter is executor.RetryAfter for what was begun.
 func retryAfter(err error, receives int) time.Duration {
-	again, ok := errors.AsType[*executor.RetryError](err)
-	switch {
-	case ok:
-		return again.After
-	case errors.Is(err, sqsbatch.ErrNotBegun):
+	if errors.Is(err, sqsbatch.ErrNotBegun) {
 		return 0
-	case errors.Is(err, ledger.ErrPoison):
-		return time.Second
 	}
-	return subagent.Backoff(receives) / 5
+	return executor.RetryAfter(err, receives)
 }

@@ -100,7 +100,7 @@ func TestRecordedBatchesOfTheExecutor(t *testing.T) {
 	}{
 		{"runs.json", nil, []string{"run-1", "run-2", "run-3"}, map[string]time.Duration{}, `{"batchItemFailures":[]}`},
 		{"runs.json", map[string]error{"run-3": errors.New("throttled")}, []string{"run-1", "run-2"},
-			map[string]time.Duration{"r-3": 8 * time.Second}, `{"batchItemFailures":[{"itemIdentifier":"r-3"}]}`},
+			map[string]time.Duration{"r-3": 5 * time.Minute}, `{"batchItemFailures":[{"itemIdentifier":"r-3"}]}`},
 		{"turns-two-groups.json", nil, []string{"turn-1/1", "turn-2/1", "turn-3/1", "turn-4/3", "turn-5/1"}, map[string]time.Duration{}, `{"batchItemFailures":[]}`},
 		{"turns-two-groups.json", map[string]error{"turn-3/1": busy}, []string{"turn-1/1", "turn-2/1", "turn-4/3"},
 			map[string]time.Duration{"t-3": 7 * time.Second, "t-5": 7 * time.Second}, `{"batchItemFailures":[{"itemIdentifier":"t-3"},{"itemIdentifier":"t-5"}]}`},

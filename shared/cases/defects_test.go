@@ -92,6 +92,7 @@ func TestDefectD03AGiveUpTurnThatIsGivenUpIsNotShownAfterTheEnd(t *testing.T) {
 		w.must(w.courier().Deliver(w.ctx(), delivery.Parcel{Run: w.run("r1"), Slot: subagent.GiveUp}))
 		w.must(ok(w.finish("r1", completed)))
 		wakes := w.take(platform.Turns)
+		w.died(wakes[0].Turn)
 		w.must(w.Executor.Turn(w.ctx(), wakes[0], platform.MaxReceives))
 		w.want("transcript", w.transcript(), []string{})
 	})

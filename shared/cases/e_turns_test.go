@@ -195,6 +195,20 @@ func TestATurnThatKillsItsProcessIsGivenUp(t *testing.T) {
 	})
 }
 
+// A turn that was handed out often, but never began because the store failed, is not
+// given up: it is taken.
+func TestATurnWhoseStoreFailedIsTakenAtItsLastReceive(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.talker()
+		w.open()
+		turn := w.say("hello")
+		wakes := w.take(platform.Turns)
+		w.must(w.Executor.Turn(w.ctx(), wakes[0], platform.MaxReceives))
+		w.want("status", w.turn(turn.ID).Status, subagent.Completed)
+		w.want("transcript", w.transcript(), []string{"user user: hello", "assistant agent: heard"})
+	})
+}
+
 // E74: the repeated request of a waiting turn wakes it again when its message was lost.
 func TestE74ARepeatedRequestWakesAWaitingTurn(t *testing.T) {
 	bubble(t, func(w *world) {

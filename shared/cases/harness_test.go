@@ -432,6 +432,16 @@ func (w *world) lost(id string) subagent.Run {
 	return w.run(id)
 }
 
+// died leaves the conversation as an executor does that dies over the turn.
+func (w *world) died(turn string) {
+	w.Helper()
+	_, o, err := w.Ledger.UpdateConversation(w.ctx(), subagent.Conversation{Owner: owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		return c.Begin(turn, "another/process", w.Ledger.Now(), w.Ledger.Terms)
+	})
+	w.must(err)
+	w.must(ok(o))
+}
+
 // signal reports that such a run was heard of.
 func (w *world) signal(id string) {
 	w.Helper()

@@ -59,15 +59,6 @@ func New(c Config) *Executor {
 	return &Executor{Config: c, running: map[runKey]*execution{}}
 }
 
-// RetryError asks for the message to be delivered again, not before After has passed.
-type RetryError struct {
-	After time.Duration
-	Err   error
-}
-
-func (e *RetryError) Error() string { return e.Err.Error() }
-func (e *RetryError) Unwrap() error { return e.Err }
-
 // Changed stops the execution of a run in this process whose row says that it must
 // end. It is a shortcut: without it the next step or heartbeat finds out.
 func (e *Executor) Changed(r subagent.Run) {

@@ -49,7 +49,9 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 		}
 		h.turn = turn
 	}
-	if receives-turn.HandOns >= platform.MaxReceives {
+	// A turn that never had its place has brought down nobody: its receives were spent on
+	// a store that failed.
+	if h.repeated && receives-turn.HandOns >= platform.MaxReceives {
 		return h.giveUp(ctx, fmt.Sprintf("gave up after %d attempts that did not end", receives))
 	}
 	return h.take(ctx)

@@ -144,11 +144,11 @@ func (s *Stack) Run(ctx context.Context) {
 	defer stop(nil)
 	var pools sync.WaitGroup
 	for _, p := range []*worker.Pool{
-		{Queue: platform.Turns, Size: turnWorkers, Handle: s.turn},
-		{Queue: platform.Runs, Size: s.workers, Handle: s.run},
-		{Queue: platform.Ticks, Size: tickWorkers, Handle: s.tick},
+		{Queue: platform.Turns, Size: turnWorkers, Handle: s.turn, RetryAfter: executor.RetryAfter},
+		{Queue: platform.Runs, Size: s.workers, Handle: s.run, RetryAfter: executor.RetryAfter},
+		{Queue: platform.Ticks, Size: tickWorkers, Handle: s.tick, RetryAfter: tickAfter},
 	} {
-		p.Receiver, p.Visibility, p.RetryAfter, p.Log = s.store, visibility, retryAfter, s.log
+		p.Receiver, p.Visibility, p.Log = s.store, visibility, s.log
 		pools.Go(func() { p.Run(ctx, work) })
 	}
 	pools.Go(func() { s.keepHouse(ctx) })
@@ -187,14 +187,9 @@ func (s *Stack) tick(ctx context.Context, r platform.Received) error {
 	return s.Reconciler.Tick(ctx, w)
 }
 
-// retryAfter is how long a message whose handling failed stays hidden.
-func retryAfter(err error, receives int) time.Duration {
-	var again *executor.RetryError
-	if errors.As(err, &again) {
-		return again.After
-	}
-	return subagent.Backoff(receives) / 5
-}
+// tickAfter is how long a tick that failed stays hidden: not long, since the house sends
+// dead ticks again.
+func tickAfter(_ error, receives int) time.Duration { return subagent.Backoff(receives) / 5 }
 
 const (
 	houseEvery = time.Minute
