@@ -87,7 +87,9 @@ func (x *execution) journalled(ctx context.Context, key string) (json.RawMessage
 			return nil, false, err
 		}
 		x.mu.Lock()
-		x.steps = loaded
+		if x.steps == nil { // a step beside this one may have loaded it, and added its own
+			x.steps = loaded
+		}
 		x.mu.Unlock()
 	}
 	x.mu.Lock()
@@ -161,9 +163,15 @@ func (x *execution) signal(ctx context.Context) error {
 	progress, reached := x.pending, x.milestones
 	x.pending, x.stored = nil, x.Ledger.Now()
 	x.mu.Unlock()
-	return x.write(ctx, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+	err := x.write(ctx, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.Signal(x.epoch, x.Ledger.Now(), x.Ledger.Terms, progress, reached)
 	})
+	x.mu.Lock()
+	if err != nil && x.pending == nil {
+		x.pending = progress // the next report or the end takes it along
+	}
+	x.mu.Unlock()
+	return err
 }
 
 // Milestone implements agent.Backend. The milestone is durable first, counted in the

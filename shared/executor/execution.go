@@ -145,7 +145,7 @@ func (x *execution) stopFor(row subagent.Run) {
 	x.cancel(causeOf(row, x.epoch))
 }
 
-// beat renews the lease and flushes what waits to be written, then sets itself again.
+// beat renews the lease and writes the events that wait, then sets itself again.
 // A holder that cannot renew stops before its lease ends.
 func (x *execution) beat() {
 	ctx, done := context.WithTimeout(context.Background(), x.Ledger.Terms.BeatTimeout())

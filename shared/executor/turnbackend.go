@@ -53,7 +53,9 @@ func (h *hold) journalled(ctx context.Context, key string) (ledger.Step, bool, e
 			}
 		}
 		h.mu.Lock()
-		h.steps, h.loaded = steps, true
+		if !h.loaded { // a step beside this one may have loaded it, and added its own
+			h.steps, h.loaded = steps, true
+		}
 		h.mu.Unlock()
 	}
 	h.mu.Lock()

@@ -114,7 +114,7 @@ func (r Run) Redrive(slot Slot, seen int, now time.Time) (Run, Outcome) {
 	r.Claim.Token, r.Claim.Until = "", 0
 	if slot == GiveUp && (r.Finish.State == Silent || r.Finish.State == Abandoned) {
 		r.Finish = Delivery{}
-		// The window begins anew: abandoning at once would undo the redrive's purpose.
+		// The run is watched again until the give-up is told; its window does not begin anew.
 		r.WatchUntil = max(r.WatchUntil, At(now))
 	}
 	return r, Apply

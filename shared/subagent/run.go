@@ -205,8 +205,9 @@ type Run struct {
 	Problem string `json:"err,omitempty"`
 }
 
-// Value is a text or JSON value: kept in the row when it is tiny, else in an item of
-// its own, else, over 256 KB, in a blob; the name of either is its hash.
+// Value is a text or JSON value of Size bytes: kept in the row when it is tiny, else in
+// an item of its own, else in a blob (package ledger has the limits). The name of either
+// is made of its hash.
 type Value struct {
 	Inline string `json:"v,omitempty"`
 	Item   string `json:"i,omitempty"`
