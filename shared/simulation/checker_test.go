@@ -530,7 +530,7 @@ func (c *checker) runSettled(v *conversation, r subagent.Run) {
 	if r.Outstanding() {
 		c.fail("at the end run %s is outstanding: %s", r.ID, r.Status)
 	}
-	if v.cleared || r.Notice.Handler != "" || !r.Notice.Message || r.Awaited {
+	if v.cleared || r.Notice.Handler != "" || !r.Notice.Message || r.Awaited || r.Reason == subagent.ReasonAboveCancelled {
 		return
 	}
 	for slot, status := range map[subagent.Slot]subagent.Status{subagent.Finish: r.Status, subagent.GiveUp: subagent.Interrupted} {

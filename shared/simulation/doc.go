@@ -1,7 +1,7 @@
 // Package simulation runs whole conversations over the real use cases on a platform
 // in memory that fails as a seed says: calls that are lost before or after they took
-// place, messages that come twice or late, processes that die or stall at any call,
-// clocks that are wrong, users who cancel, repeat and clear.
+// place, messages that come twice or late, processes that die, stall or are cut off at
+// any call, clocks that are wrong, users who cancel, repeat and clear.
 //
 // The tests are the simulation: one goroutine goes on at a time, chosen by the seed,
 // in virtual time, so a seed replays exactly. After each step the rows and what the

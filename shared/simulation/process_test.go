@@ -41,6 +41,8 @@ type process struct {
 	// stalls counts how often it stood still.
 	stalls       int
 	stalledUntil time.Time
+	// cutUntil is when it can reach the platform again.
+	cutUntil time.Time
 
 	ledger     *ledger.Ledger
 	dispatcher *dispatch.Dispatcher
@@ -111,6 +113,16 @@ func (p *process) stall(w *world, d time.Duration) {
 	w.trace.add(p, call{kind: "STALLS"}, d.String())
 	w.trace.count("stall")
 }
+
+// cut lets every call of the platform fail for a while: the process works on without it.
+func (p *process) cut(w *world, d time.Duration) {
+	p.cutUntil = time.Now().Add(d)
+	p.faults++
+	w.trace.add(p, call{kind: "CUT OFF"}, d.String())
+	w.trace.count("cut off")
+}
+
+func (p *process) cutOff() bool { return p.cutUntil.After(time.Now()) }
 
 // kill ends a process where it stands. What it has in hand comes back when its
 // visibility ends; an embedded server's successor knows that it is dead.
@@ -212,7 +224,7 @@ func retryAfter(err error, receives int) time.Duration {
 }
 
 // hider extends visibility without being scheduled: worker.KeepHidden holds a lock
-// meanwhile. A process that stands still extends nothing.
+// meanwhile. A process that stands still or is cut off extends nothing.
 type hider struct {
 	port
 	extends bool
@@ -226,10 +238,11 @@ func (h hider) Extend(ctx context.Context, r platform.Received, d time.Duration)
 	return h.p.w.store.Extend(ctx, r, d+time.Millisecond)
 }
 
+// standsStill reports whether the process can extend nothing now.
 func (w *world) standsStill(p *process) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return p.stalled(time.Now())
+	return p.stalled(time.Now()) || p.cutOff()
 }
 
 // port is the platform as one process sees it.

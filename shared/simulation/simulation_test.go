@@ -25,13 +25,18 @@ var (
 // defaultSeeds is what an ordinary test run can afford.
 const defaultSeeds = 300
 
-// enoughFailures end a test: what is broken is broken.
+// enoughFailures end a test: what is broken is broken. With -failfast one is enough.
 const enoughFailures = 10
+
+func enough(failures int) bool {
+	quick := flag.Lookup("test.failfast").Value.String() == "true"
+	return failures >= enoughFailures || quick && failures > 0
+}
 
 // exercised must each have happened in the default seeds, or they show nothing.
 var exercised = []string{
 	"FAILS", "ANSWER LOST", "FAILS, APPLIED LATER", "TWICE", "applied late", "slow call", "handed out twice",
-	"crash", "poison", "stall", "cancel", "redrive", "clear", "follow-up", "cap reached", "dispatched again", "tombstone",
+	"crash", "poison", "stall", "cut off", "cancel", "redrive", "clear", "follow-up", "cap reached", "dispatched again", "tombstone",
 	"dead letter of runs", "dead letter of ticks", "dead letter of turns", "dead ticks sent again", "dead turns sent again",
 	"end completed", "end error", "end aborted", "late end", "executor lost", "run taken over", "suspended", "torn down",
 	"give-up budget-exceeded", "give-up no-progress", "milestone told", "inbox message of a child",
@@ -118,9 +123,9 @@ func TestSimulation(t *testing.T) {
 					if len(o.broken) > 0 {
 						failed = append(failed, o)
 					}
-					enough := len(failed) >= enoughFailures
+					stop := enough(len(failed))
 					mu.Unlock()
-					if enough {
+					if stop {
 						return
 					}
 				}

@@ -30,7 +30,7 @@ type plan struct {
 	duration time.Duration
 	owners   []subagent.Owner
 
-	lost, crash, stall, slow, noExtend float64
+	lost, crash, stall, slow, cut, noExtend float64
 }
 
 func draw(r *rand.Rand) plan {
@@ -52,6 +52,7 @@ func draw(r *rand.Rand) plan {
 		return p
 	}
 	p.stall = pick(0, 0.001, 0.004, 0.01)
+	p.cut = pick(0, 0, 0.001, 0.004)
 	// No multiple of the heartbeats' periods, which would fall on the same instant.
 	p.timeout = time.Duration(pick(0, 60_007, 300_007, 900_007)) * time.Millisecond
 	return p

@@ -178,7 +178,7 @@ func (w *world) step() bool {
 		add(w.keepHouse)
 	}
 	for _, p := range w.processes {
-		if p.worker && p.busy < w.plan.slots && !p.stalled(now) {
+		if p.worker && p.busy < w.plan.slots && !p.stalled(now) && !p.cutOff() {
 			for _, name := range platform.Queues {
 				q := w.store.queues[name]
 				for _, m := range q.available(now) {
@@ -209,6 +209,13 @@ func (w *world) release(x *waiter) {
 			return
 		case r.Float64() < w.plan.stall:
 			x.p.stall(w, w.between(time.Second, 4*time.Minute))
+			return
+		case x.p.cutOff():
+			if x.call.faulty {
+				f = refuse
+			}
+		case r.Float64() < w.plan.cut:
+			x.p.cut(w, w.between(10*time.Second, 3*time.Minute))
 			return
 		case x.call.faulty:
 			if !x.slowed && r.Float64() < w.plan.slow {
@@ -261,6 +268,7 @@ func (w *world) rest() {
 	}
 	for _, p := range w.processes {
 		sooner(p.stalledUntil)
+		sooner(p.cutUntil)
 	}
 	for _, a := range w.actions {
 		sooner(a.at)
@@ -346,7 +354,7 @@ func (w *world) calmDown() {
 	w.calm = true
 	w.trace.add(nil, call{kind: "calm"}, "")
 	for _, p := range w.processes {
-		p.stalledUntil = time.Time{}
+		p.stalledUntil, p.cutUntil = time.Time{}, time.Time{}
 	}
 	w.house = time.Now()
 }
