@@ -7,8 +7,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -44,6 +46,18 @@ type Clients struct {
 	S3        *s3.Client
 }
 
+// How long one attempt may take, its answer's body included; then the SDK tries again.
+// Without it a connection that died while its Lambda was frozen hangs for minutes, and
+// the lease of whoever waits runs out.
+const (
+	// quick is for calls that take milliseconds.
+	quick = 5 * time.Second
+	// polling leaves room for a long poll of 20 s.
+	polling = 30 * time.Second
+	// carrying leaves room for a blob of 16 MB.
+	carrying = time.Minute
+)
+
 // New builds the clients. It reads the environment and the shared AWS files,
 // and calls no service.
 func New(ctx context.Context, cfg Config) (*Clients, error) {
@@ -52,14 +66,25 @@ func New(ctx context.Context, cfg Config) (*Clients, error) {
 		return nil, fmt.Errorf("loading the AWS configuration: %w", err)
 	}
 	return &Clients{
-		DynamoDB:  dynamodb.NewFromConfig(loaded),
-		SQS:       sqs.NewFromConfig(loaded),
-		Scheduler: scheduler.NewFromConfig(loaded),
-		S3: s3.NewFromConfig(loaded, func(o *s3.Options) {
+		DynamoDB:  dynamodb.NewFromConfig(within(loaded, quick)),
+		SQS:       sqs.NewFromConfig(within(loaded, polling)),
+		Scheduler: scheduler.NewFromConfig(within(loaded, quick)),
+		S3: s3.NewFromConfig(within(loaded, carrying), func(o *s3.Options) {
 			// A bucket's own host name resolves only on AWS.
 			o.UsePathStyle = o.BaseEndpoint != nil
 		}),
 	}, nil
+}
+
+// within bounds each attempt, unless the HTTP client is the caller's own.
+func within(cfg aws.Config, limit time.Duration) aws.Config {
+	if cfg.HTTPClient == nil {
+		cfg.HTTPClient = awshttp.NewBuildableClient()
+	}
+	if client, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
+		cfg.HTTPClient = client.WithTimeout(limit)
+	}
+	return cfg
 }
 
 func load(ctx context.Context, cfg Config) (aws.Config, error) {

@@ -2,6 +2,7 @@ package awsclient_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
@@ -36,5 +37,25 @@ func TestAnEndpointReachesEveryClient(t *testing.T) {
 		if s3.UsePathStyle != (c.want != "") || s3.Region == "" {
 			t.Errorf("%s: path style %v, region %q", name, s3.UsePathStyle, s3.Region)
 		}
+	}
+}
+
+func TestEveryAttemptIsBounded(t *testing.T) {
+	t.Setenv("AWS_CA_BUNDLE", "")
+	clients, err := awsclient.New(t.Context(), awsclient.Config{Region: "eu-west-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for service, client := range map[string]any{
+		"DynamoDB": clients.DynamoDB.Options().HTTPClient, "SQS": clients.SQS.Options().HTTPClient,
+		"Scheduler": clients.Scheduler.Options().HTTPClient, "S3": clients.S3.Options().HTTPClient,
+	} {
+		bounded, ok := client.(interface{ GetTimeout() time.Duration })
+		if !ok || bounded.GetTimeout() < 5*time.Second || bounded.GetTimeout() > time.Minute {
+			t.Errorf("%s has no time-out that fits: %T", service, client)
+		}
+	}
+	if sqs, ok := clients.SQS.Options().HTTPClient.(interface{ GetTimeout() time.Duration }); ok && sqs.GetTimeout() <= 20*time.Second {
+		t.Errorf("SQS breaks off a long poll of 20 s after %v", sqs.GetTimeout())
 	}
 }
