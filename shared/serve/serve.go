@@ -99,6 +99,11 @@ func (o Options) validate() error {
 	case o.Workers < 1:
 		return errors.New("there must be at least one worker")
 	}
+	for _, pause := range o.Cadence {
+		if pause > platform.MaxDelay {
+			return fmt.Errorf("the cadence has a pause of %v; here a tick is a delayed message, which waits for at most %v", pause, platform.MaxDelay)
+		}
+	}
 	return o.Cadence.Validate()
 }
 

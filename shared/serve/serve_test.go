@@ -95,3 +95,21 @@ func TestADispatchedRunIsDelivered(t *testing.T) {
 		t.Errorf("run: %+v %v", got, err)
 	}
 }
+
+func TestOpenRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]serve.Options{
+		"a pause longer than a message can wait": {Cadence: subagent.Cadence{time.Second, time.Hour}},
+		"a cadence that stands still":            {Cadence: subagent.Cadence{0}},
+		"a lease too short to renew":             {Lease: time.Millisecond},
+		"a cap over what a backbone holds":       {MaxConcurrentRuns: subagent.MaxOpen + 1},
+	} {
+		o.Dir = t.TempDir()
+		if s, err := serve.Open(t.Context(), o); err == nil {
+			t.Errorf("%s was accepted", name)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
