@@ -25,7 +25,7 @@ type opening struct {
 	Disabled     []string `json:"disabled,omitempty"`
 	// Context goes with the task.
 	Context string `json:"context,omitempty"`
-	// Active: background work was running.
+	// Active: background work was running, or the turn tells of some.
 	Active bool `json:"active,omitempty"`
 }
 

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,7 +17,9 @@ type session struct {
 	work *agent.Work
 	on   agent.Stepper
 	// run is nil in a turn.
-	run     *agent.Run
+	run *agent.Run
+	// about is the run that a turn tells of.
+	about   string
 	begin   opening
 	tools   map[string]Tool
 	offered []model.Tool
@@ -63,7 +66,7 @@ func (s *surface) work(ctx context.Context, run *agent.Run) (any, error) {
 
 // talk executes a turn.
 func (s *surface) talk(ctx context.Context, turn *agent.Turn) (string, error) {
-	x, err := s.open(ctx, &session{work: &turn.Work, on: turn}, nil)
+	x, err := s.open(ctx, &session{work: &turn.Work, on: turn, about: turn.Run}, nil)
 	if err != nil {
 		return "", err
 	}
@@ -126,6 +129,10 @@ func (x *session) background(ctx context.Context) (text string, active bool, err
 		}
 		parts = append(parts, own)
 	}
+	if x.about != "" {
+		// The message has the beginning of the output only.
+		parts = append(parts, fmt.Sprintf("manage_work {\"action\":\"inspect\",\"id\":%q} shows the whole output of the run that the message tells of.", x.about))
+	}
 	runs, err := x.children(ctx)
 	if err != nil {
 		return "", false, err
@@ -134,7 +141,7 @@ func (x *session) background(ctx context.Context) (text string, active bool, err
 		parts = append(parts, activeWork(runs, x.work.Now()))
 	}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	return strings.Join(parts, "\n\n"), len(runs) > 0, nil
+	return strings.Join(parts, "\n\n"), len(runs) > 0 || x.about != "", nil
 }
 
 // offer chooses the tools of this session.

@@ -153,6 +153,25 @@ On its way.`)
 	contains(t, "the model read", words(talk.last()), "[Not from the user, but from detached-agent-tool] The background task")
 }
 
+func TestAResultTooLongForAMessageIsReadWhole(t *testing.T) {
+	long := strings.Repeat("Rivers are long. ", 30)
+	talk := script(t, `when \(run (\w+)\) has completed
+> call manage_work {"action":"inspect","id":"{{1}}"}
+---
+{{result}}`)
+	s := start(t, t.TempDir(), harness.Agent{Name: "assistant", Model: talk}, harness.Agent{Name: "researcher", Model: script(t, "when\n"+long)})
+	_, _, err := s.Service.Dispatcher.Start(t.Context(), dispatch.Request{Owner: owner, Run: "r1", Agent: "researcher",
+		Input: json.RawMessage(`"rivers"`), Notice: subagent.Notice{Message: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.transcript(2)
+	if strings.Contains(got[0], strings.TrimSpace(long)) {
+		t.Error("the message has it all: this test shows nothing")
+	}
+	contains(t, "the model was shown", got[1], strings.TrimSpace(long))
+}
+
 func TestALeadWaitsForItsHelpersWithoutAProcess(t *testing.T) {
 	lead := script(t, "when write\n> call ask_helper {\"task\":\"red\"}\n> call ask_helper {\"task\":\"blue\"}\n---\nBoth: {{result}}")
 	helper := script(t, "when (red|blue)\n{{1}} is a colour.")
