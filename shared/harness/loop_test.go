@@ -12,6 +12,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/harness"
+	"github.com/errand-dev/errand/shared/model"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -331,5 +332,91 @@ done`)
 	}
 	if fmt.Sprint(b.followups) != "[w1: hurry]" {
 		t.Errorf("follow-ups: %v", b.followups)
+	}
+}
+
+// endless answers each request by what say returns for its number.
+type endless struct {
+	asked int
+	say   func(n int) (model.Response, error)
+}
+
+func (e *endless) Generate(_ context.Context, _ string, _ model.Request, _ func(string)) (model.Response, error) {
+	e.asked++
+	return e.say(e.asked)
+}
+
+func TestReportsAloneDoNotKeepARunGoingForEver(t *testing.T) {
+	m := &endless{say: func(n int) (model.Response, error) {
+		call := model.Call{Name: "report_progress", Arguments: json.RawMessage(fmt.Sprintf(`{"message":"%d"}`, n))}
+		return model.Response{Stop: model.StopTools, Calls: []model.Call{call}}, nil
+	}}
+	_, err := newMemory().run(t, harness.Agent{Name: "a", Model: m, Limits: harness.Limits{Iterations: 5}}, `"go"`)
+	if err == nil || agent.IsRetryable(err) || m.asked != 6 {
+		t.Errorf("%v after %d model calls", err, m.asked)
+	}
+}
+
+func TestCallsWithoutIDsOfTheirOwnAreToldApart(t *testing.T) {
+	var calls int
+	m := &recorder{Model: &endless{say: func(n int) (model.Response, error) {
+		if n == 2 {
+			return model.Response{Text: "done", Stop: model.StopEnd}, nil
+		}
+		return model.Response{Stop: model.StopTools, Calls: []model.Call{
+			{Name: "add", ID: "x", Arguments: json.RawMessage(`{"a":1,"b":0}`)},
+			{Name: "add", ID: "x", Arguments: json.RawMessage(`{"a":2,"b":0}`)},
+			{Name: "add", Arguments: json.RawMessage(`{"a":3,"b":0}`)},
+		}}, nil
+	}}}
+	if _, err := newMemory().run(t, harness.Agent{Name: "a", Model: m, Tools: []harness.Tool{adder(&calls)}}, `"go"`); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i, r := range m.lastResults() {
+		if seen[r.CallID] || r.Text != fmt.Sprint(i+1) || r.CallID != m.last().Messages[1].Calls[i].ID {
+			t.Errorf("result %d: %+v", i, r)
+		}
+		seen[r.CallID] = true
+	}
+}
+
+func TestACallThatIsStoppedIsNoFailureOfTheModel(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	m := &endless{say: func(int) (model.Response, error) {
+		cancel(agent.ErrHandOn)
+		return model.Response{}, &model.Error{Kind: model.Ended, Err: agent.ErrHandOn}
+	}}
+	_, err := harness.Task(harness.Agent{Name: "a", Model: m})(ctx, newRun(newMemory()))
+	if !errors.Is(err, agent.ErrHandOn) || !agent.IsRetryable(err) {
+		t.Error(err)
+	}
+}
+
+func TestACompletedSubagentWithoutTheOutputItOwesHasFailed(t *testing.T) {
+	schema := json.RawMessage(`{"type":"object"}`)
+	for _, c := range []struct {
+		schema json.RawMessage
+		output string
+		want   string
+	}{
+		{nil, "", ""},
+		{nil, "null", ""},
+		{schema, `{"a":1}`, `{"a":1}`},
+		{schema, "", `{"ok":false,"status":"error","error":"it has ended without the output it owes","retryable":false}`},
+	} {
+		m := script(t, "when\n> call ask_helper {\"task\":\"one\"}\n---\n{{result}}")
+		r := agent.NewRegistry()
+		err := harness.Register(r, harness.Agent{Name: "a", Model: m, Subagents: []harness.Subagent{{Name: "helper"}}},
+			harness.Agent{Name: "helper", Model: m, OutputSchema: c.schema})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newMemory()
+		b.results["child-tool:1:0"] = agent.Result{Info: agent.Info{Status: subagent.Completed}, Output: json.RawMessage(c.output)}
+		task, _ := r.Task("a")
+		if got, err := task(t.Context(), newRun(b)); err != nil || got != c.want {
+			t.Errorf("output %q: got %v, %v", c.output, got, err)
+		}
 	}
 }

@@ -73,6 +73,9 @@ done`)
 	if got := fourth[2].Results[0].Text; got != `[Taken out to save room: the result of bulk, 4000 bytes. read_result {"result":"1-0"} shows it.]` {
 		t.Errorf("the oldest result: %.100q", got)
 	}
+	if next := fourth[4].Results[0].Text; len(next) != 4000 {
+		t.Errorf("the next one was taken out too, though there was room: %.100q", next)
+	}
 	if newest := fourth[6].Results[0].Text; len(newest) != 4000 {
 		t.Errorf("the newest result: %.100q", newest)
 	}
