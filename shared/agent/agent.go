@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/errand-dev/errand/shared/subagent"
@@ -59,6 +60,17 @@ type Info struct {
 	Source            string
 	Progress          subagent.Progress
 	DispatchedAt      time.Time
+}
+
+// Protect calls user code and turns a panic of it into an error. Called by whoever calls
+// tasks, chats, handlers and hooks.
+func Protect[T any](call func() (T, error)) (value T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return call()
 }
 
 // InfoOf describes the run.

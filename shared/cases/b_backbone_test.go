@@ -87,9 +87,9 @@ func TestB24TheCadenceSlowsDown(t *testing.T) {
 		w.lost("r1")
 		for i, want := range []time.Duration{5, 15, 30, 120, 120, 120} {
 			b := w.backbone()
-			w.want("pause", b.Due.Time().Sub(time.Now()).Round(time.Second), want*time.Second)
+			w.want("pause", time.Until(b.Due.Time()).Round(time.Second), want*time.Second)
 			w.want("rung", b.Rung, min(i, 3))
-			w.pass(b.Due.Time().Sub(time.Now()))
+			w.pass(time.Until(b.Due.Time()))
 			w.want("ticks handed out", w.drain(platform.Ticks), 1)
 		}
 	})

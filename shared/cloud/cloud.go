@@ -4,9 +4,7 @@ package cloud
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
@@ -82,7 +80,7 @@ func wire(o Options) *Stack {
 		platform.Ticks: {Queue: c.TicksURL, DeadLetters: o.DeadTicksURL}, DeadTicks: {Queue: o.DeadTicksURL},
 	})
 	store := platform.Join(dynamostore.New(o.Clients.DynamoDB, c.Table), sender(queues, o), s3blob.New(o.Clients.S3, c.Bucket, c.BlobPrefix))
-	l := ledger.New(store, subagent.DefaultTerms.WithLease(c.Lease), o.Now, nonce)
+	l := ledger.New(store, subagent.DefaultTerms.WithLease(c.Lease), o.Now, ledger.RandomNonce)
 	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
 	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: c.Cadence, Cap: c.MaxRuns, Log: o.Log}
 	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
@@ -122,6 +120,3 @@ func sender(queues *sqsqueue.Queues, o Options) platform.Sender {
 		MaxAttempts: scheduleAttempts, MaxAge: scheduleAge, Now: o.Now,
 	})
 }
-
-// nonce returns a fresh random text of 100 bits.
-func nonce() string { return strings.ToLower(rand.Text()[:20]) }

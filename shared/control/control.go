@@ -35,7 +35,7 @@ var ErrNothingToRedrive = errors.New("no slot of this run is dead-lettered")
 // is. When it returns without an error, no step of any of them starts any more. A run
 // that has ended already stays as it is. Errors: agent.ErrNoRun.
 func (c *Control) Cancel(ctx context.Context, o subagent.Owner, id, reason string) (subagent.Run, error) {
-	run, err := c.run(ctx, o, id)
+	run, err := c.Run(ctx, o, id)
 	if err != nil {
 		return run, err
 	}
@@ -72,7 +72,11 @@ func (c *Control) cancelTree(ctx context.Context, run subagent.Run, rule func(su
 	return c.Courier.Deliver(ctx, delivery.Parcel{Run: run, Slot: subagent.Finish})
 }
 
-func (c *Control) run(ctx context.Context, o subagent.Owner, id string) (subagent.Run, error) {
+// Run reads the row of a run. Errors: agent.ErrNoRun.
+func (c *Control) Run(ctx context.Context, o subagent.Owner, id string) (subagent.Run, error) {
+	if err := subagent.CheckID(id); err != nil {
+		return subagent.Run{}, fmt.Errorf("%w: %w", agent.ErrNoRun, err)
+	}
 	run, err := c.Ledger.Run(ctx, o, id)
 	if err == nil && (run.Status == "" || run.Status == subagent.Void) {
 		err = fmt.Errorf("%w: %s", agent.ErrNoRun, id)
@@ -162,19 +166,24 @@ func (c *Control) Active(ctx context.Context, o subagent.Owner) ([]subagent.Run,
 	return rows, nil
 }
 
-// FollowUp puts a message into the inbox of a live run. Errors: agent.ErrNoRun,
+// FollowUp puts a user's message into the inbox of a live run. Errors: agent.ErrNoRun,
 // agent.ErrRunEnded.
 func (c *Control) FollowUp(ctx context.Context, o subagent.Owner, id, text string) error {
-	run, err := c.run(ctx, o, id)
+	return c.Tell(ctx, o, id, ledger.InboxMessage{ID: c.Ledger.Nonce(), Source: "user"}, text)
+}
+
+// Tell puts a follow-up into the inbox of a live run: m says who sends it and under which
+// id, and the same id is put there once. Errors: agent.ErrNoRun, agent.ErrRunEnded.
+func (c *Control) Tell(ctx context.Context, o subagent.Owner, id string, m ledger.InboxMessage, text string) error {
+	run, err := c.Run(ctx, o, id)
 	if err != nil {
 		return err
 	}
-	value, err := c.Ledger.StoreValue(ctx, o, text)
-	if err != nil {
+	if m.Text, err = c.Ledger.StoreValue(ctx, o, text); err != nil {
 		return err
 	}
-	put, err := delivery.PutInbox(ctx, c.Ledger, run, ledger.InboxMessage{
-		ID: "followup:" + c.Ledger.Nonce(), Text: value, Source: "user", At: subagent.At(c.Ledger.Now())})
+	m.ID, m.At = "followup:"+m.ID, subagent.At(c.Ledger.Now())
+	put, err := delivery.PutInbox(ctx, c.Ledger, run, m)
 	if err == nil && !put {
 		err = fmt.Errorf("%w: %s", agent.ErrRunEnded, id)
 	}
@@ -184,7 +193,7 @@ func (c *Control) FollowUp(ctx context.Context, o subagent.Owner, id, text strin
 // Redrive opens a dead-lettered slot again and delivers it; an empty slot means
 // whichever is dead. Errors: agent.ErrNoRun, ErrNothingToRedrive.
 func (c *Control) Redrive(ctx context.Context, o subagent.Owner, id string, slot subagent.Slot) (subagent.Run, error) {
-	run, err := c.run(ctx, o, id)
+	run, err := c.Run(ctx, o, id)
 	if err != nil {
 		return run, err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
@@ -81,7 +79,7 @@ func (c *Courier) callHolding(ctx context.Context, run subagent.Run, slot subage
 		defer close(renewed)
 		c.renew(ctx, cancel, run, slot, token)
 	}()
-	err = protect(func() error { return handler(ctx, d) })
+	_, err = agent.Protect(func() (any, error) { return nil, handler(ctx, d) })
 	cancel(nil)
 	<-renewed
 	if cause := context.Cause(ctx); errors.Is(cause, errClaimLost) {
@@ -159,7 +157,7 @@ func (c *Courier) hook(ctx context.Context, p Parcel) {
 	}
 	d, err := c.delivery(ctx, p.Run, p.Slot)
 	if err == nil {
-		err = protect(func() error { return c.Agents.OnFinish(ctx, d) })
+		_, err = agent.Protect(func() (any, error) { return nil, c.Agents.OnFinish(ctx, d) })
 	}
 	if err != nil {
 		c.Log.ErrorContext(ctx, "finish hook failed", "run_id", p.Run.ID, "slot", p.Slot, "error", err)
@@ -183,14 +181,4 @@ func (c *Courier) delivery(ctx context.Context, run subagent.Run, slot subagent.
 		d.Output = json.RawMessage(text)
 	}
 	return d, err
-}
-
-// protect turns a panic of user code into an error.
-func protect(call func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return call()
 }

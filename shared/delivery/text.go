@@ -20,8 +20,8 @@ func (c *Courier) completionText(ctx context.Context, r subagent.Run) string {
 
 // formatted is the text of the user's own format or, if that panics, ours: a bad
 // format must not keep a result from its receiver.
-func (c *Courier) formatted(ctx context.Context, r subagent.Run, format func() string, ours func(subagent.Run) string) (text string) {
-	err := protect(func() error { text = format(); return nil })
+func (c *Courier) formatted(ctx context.Context, r subagent.Run, format func() string, ours func(subagent.Run) string) string {
+	text, err := agent.Protect(func() (string, error) { return format(), nil })
 	if err != nil {
 		c.Log.ErrorContext(ctx, "format failed", "run_id", r.ID, "error", err)
 		return ours(r)

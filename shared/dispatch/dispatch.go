@@ -59,7 +59,7 @@ const maxRounds = 8
 // already: then that row is the answer as it stands, and nothing was started.
 //
 // Errors: agent.ErrUnknownAgent, agent.ErrUnknownHandler, subagent.ErrInvalidID,
-// subagent.ErrInvalidBudget, ErrInputTooLarge, *agent.CapError: nothing was written.
+// subagent.ErrInvalidBudget, ErrInputTooLarge, ErrTooDeep, *agent.CapError: nothing was written.
 // After any other error the same request may be sent again.
 func (d *Dispatcher) Start(ctx context.Context, req Request) (run subagent.Run, known bool, err error) {
 	if err := d.check(&req); err != nil {

@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -96,16 +95,6 @@ func (e *Executor) emit(ctx context.Context, o subagent.Owner, events ...ledger.
 	if err := e.Ledger.Emit(context.WithoutCancel(ctx), o, events...); err != nil {
 		e.Log.WarnContext(ctx, "events lost", "conversation", o.Conversation, "error", err)
 	}
-}
-
-// protect turns a panic of user code into an error.
-func protect[T any](call func() (T, error)) (value T, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return call()
 }
 
 // withDeadline ends ctx with agent.ErrHandOn shortly before its own deadline.

@@ -4,52 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
-	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
 // inspect returns a run of the conversation with its output.
 func (e *Executor) inspect(ctx context.Context, o subagent.Owner, id string) (agent.Result, error) {
-	row, err := e.known(ctx, o, id)
+	row, err := e.Control.Run(ctx, o, id)
 	if err != nil {
 		return agent.Result{}, err
 	}
 	output, err := e.Ledger.LoadValue(ctx, o, row.Output)
 	return agent.Result{Info: agent.InfoOf(row), Output: json.RawMessage(output)}, err
-}
-
-// followUp puts a message from an agent into the inbox of a live run.
-func (e *Executor) followUp(ctx context.Context, o subagent.Owner, run, id, text string) error {
-	row, err := e.known(ctx, o, run)
-	if err != nil {
-		return err
-	}
-	value, err := e.Ledger.StoreValue(ctx, o, text)
-	if err != nil {
-		return err
-	}
-	put, err := delivery.PutInbox(ctx, e.Ledger, row, ledger.InboxMessage{
-		ID: "followup:" + id, Text: value, Source: "agent", At: subagent.At(e.Ledger.Now())})
-	if err == nil && !put {
-		err = fmt.Errorf("%w: %s", agent.ErrRunEnded, run)
-	}
-	return err
-}
-
-func (e *Executor) known(ctx context.Context, o subagent.Owner, id string) (subagent.Run, error) {
-	if err := subagent.CheckID(id); err != nil {
-		return subagent.Run{}, fmt.Errorf("%w: %w", agent.ErrNoRun, err)
-	}
-	row, err := e.Ledger.Run(ctx, o, id)
-	if err == nil && (row.Status == "" || row.Status == subagent.Void) {
-		err = fmt.Errorf("%w: %s", agent.ErrNoRun, id)
-	}
-	return row, err
 }
 
 // Inspect implements agent.Backend.
@@ -59,7 +28,7 @@ func (x *execution) Inspect(ctx context.Context, run string) (agent.Result, erro
 
 // FollowUp implements agent.Backend.
 func (x *execution) FollowUp(ctx context.Context, run, id, text string) error {
-	return x.followUp(ctx, x.row.Owner, run, id, text)
+	return x.Control.Tell(ctx, x.row.Owner, run, ledger.InboxMessage{ID: id, Source: "agent"}, text)
 }
 
 // Now implements agent.Backend.
@@ -77,7 +46,7 @@ func (h *hold) Inspect(ctx context.Context, run string) (agent.Result, error) {
 
 // FollowUp implements agent.Backend.
 func (h *hold) FollowUp(ctx context.Context, run, id, text string) error {
-	return h.followUp(ctx, h.turn.Owner, run, id, text)
+	return h.Control.Tell(ctx, h.turn.Owner, run, ledger.InboxMessage{ID: id, Source: "agent"}, text)
 }
 
 // Now implements agent.Backend.

@@ -72,7 +72,7 @@ func (x *execution) execute(ctx context.Context) error {
 	if err == nil && x.late() {
 		cancel(agent.ErrLeaseLost)
 	} else if err == nil {
-		output, err = protect(call)
+		output, err = agent.Protect(call)
 	}
 	x.stop()
 	cause := context.Cause(taskCtx)
@@ -110,7 +110,7 @@ const startStep = "#start"
 func (x *execution) start(ctx context.Context) error {
 	_, err := x.Step(ctx, startStep, func(ctx context.Context) (json.RawMessage, error) {
 		d := agent.Delivery{ID: x.row.ID + ":start", Run: agent.InfoOf(*x.row)}
-		return protect(func() (json.RawMessage, error) { return json.RawMessage("true"), x.Agents.OnStart(ctx, d) })
+		return agent.Protect(func() (json.RawMessage, error) { return json.RawMessage("true"), x.Agents.OnStart(ctx, d) })
 	})
 	return err
 }

@@ -186,7 +186,7 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%w: %q", agent.ErrUnknownAgent, h.place().Agent)
 	}
-	reply, err := protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, h)) })
+	reply, err := agent.Protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, h)) })
 	if err != nil || reply == "" {
 		return reply, err
 	}

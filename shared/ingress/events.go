@@ -75,7 +75,7 @@ func (s *Service) watchable(ctx context.Context, q EventQuery) error {
 	if q.Run == "" {
 		return s.exists(ctx, q.Owner)
 	}
-	_, err := s.run(ctx, q.Owner, q.Run)
+	_, err := s.Control.Run(ctx, q.Owner, q.Run)
 	return err
 }
 

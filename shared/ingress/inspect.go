@@ -11,24 +11,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/api"
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
-// run reads the row of a run. Errors: agent.ErrNoRun.
-func (s *Service) run(ctx context.Context, o subagent.Owner, id string) (subagent.Run, error) {
-	row, err := s.Ledger.Run(ctx, o, id)
-	if err == nil && (row.Status == "" || row.Status == subagent.Void) {
-		err = fmt.Errorf("%w: %s", agent.ErrNoRun, id)
-	}
-	return row, err
-}
-
 // Run shows one run whole. Errors: agent.ErrNoRun.
 func (s *Service) Run(ctx context.Context, o subagent.Owner, id string) (api.Run, error) {
-	row, err := s.run(ctx, o, id)
+	row, err := s.Control.Run(ctx, o, id)
 	if err != nil {
 		return api.Run{}, err
 	}

@@ -88,7 +88,7 @@ func kinds() []kind {
 		{codeUnknownHandler, http.StatusUnprocessableEntity, "Unknown handler",
 			"No handler of this name is registered. detached.on_finish takes the name of a registered handler."},
 		{codeInvalidBudget, http.StatusUnprocessableEntity, "Invalid budget",
-			"max_budget_ms lies between 1 and 365 days; no_progress_budget_ms between 0, which switches it off, and 365 days."},
+			"Both budgets are whole milliseconds, at most 31536000000 (365 days): max_budget_ms at least 1, no_progress_budget_ms at least 0, which switches it off."},
 		{codeConcurrency, http.StatusTooManyRequests, "Too many background runs",
 			"The conversation has as many background runs as it may have. Nothing was left behind: the same request can be sent again when one of them has ended."},
 		{codeInternal, http.StatusInternalServerError, "Internal error",

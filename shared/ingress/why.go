@@ -19,7 +19,7 @@ const whyPages = 40
 // its row keeps. It reads the conversation's log from the beginning, up to 20,000
 // events. Errors: agent.ErrNoRun.
 func (s *Service) Why(ctx context.Context, o subagent.Owner, id string) (api.Why, error) {
-	row, err := s.run(ctx, o, id)
+	row, err := s.Control.Run(ctx, o, id)
 	if err != nil {
 		return api.Why{}, err
 	}

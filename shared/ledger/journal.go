@@ -14,9 +14,7 @@ import (
 // under the same key.
 type Step struct {
 	Result subagent.Value `json:"r,omitzero"`
-	// Problem is set when the step ended in an error that is its result.
-	Problem string        `json:"err,omitempty"`
-	At      subagent.Time `json:"at"`
+	At     subagent.Time  `json:"at"`
 }
 
 // Steps reads the journal of a run or turn: what was finished, by key. Resuming reads
@@ -48,11 +46,10 @@ func (l *Ledger) FinishStep(ctx context.Context, o subagent.Owner, run, key stri
 
 // Milestone is a durable named point of a run.
 type Milestone struct {
-	Name     string             `json:"name"`
-	Sequence int                `json:"seq"`
-	At       subagent.Time      `json:"at"`
-	Data     json.RawMessage    `json:"data,omitempty"`
-	Progress *subagent.Progress `json:"p,omitempty"`
+	Name     string          `json:"name"`
+	Sequence int             `json:"seq"`
+	At       subagent.Time   `json:"at"`
+	Data     json.RawMessage `json:"data,omitempty"`
 }
 
 // AddMilestone stores the milestone under its sequence unless one is there: then that

@@ -5,9 +5,11 @@ package ledger
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/errand-dev/errand/shared/platform"
@@ -29,6 +31,9 @@ type Ledger struct {
 func New(store platform.Store, terms subagent.Terms, now func() time.Time, nonce func() string) *Ledger {
 	return &Ledger{store: store, Now: now, Nonce: nonce, Terms: terms, tails: newTails(now, terms.Process != "")}
 }
+
+// RandomNonce returns a fresh random text of 100 bits.
+func RandomNonce() string { return strings.ToLower(rand.Text()[:20]) }
 
 // Token returns a fresh holder's token.
 func (l *Ledger) Token() string { return l.Terms.Token(l.Nonce()) }

@@ -6,12 +6,10 @@ package serve
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -110,8 +108,8 @@ func (o Options) validate() error {
 func wire(store *sqlitestore.Store, o Options) *Stack {
 	// One process, one clock: there is no skew, and every other holder is dead.
 	terms := subagent.DefaultTerms.WithLease(o.Lease)
-	terms.Skew, terms.Process = 0, Nonce()[:8]
-	l := ledger.New(store, terms, o.Now, Nonce)
+	terms.Skew, terms.Process = 0, ledger.RandomNonce()[:8]
+	l := ledger.New(store, terms, o.Now, ledger.RandomNonce)
 	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
 	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: o.Cadence, Cap: o.MaxConcurrentRuns, Log: o.Log}
 	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
@@ -128,9 +126,6 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 		store:      store, log: o.Log, workers: o.Workers, patience: o.Patience, now: o.Now,
 	}
 }
-
-// Nonce returns a fresh random text of 100 bits.
-func Nonce() string { return strings.ToLower(rand.Text()[:20]) }
 
 // turnWorkers and tickWorkers bound how many conversations and ticks are worked on at
 // a time.

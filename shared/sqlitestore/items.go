@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/errand-dev/errand/shared/platform"
@@ -178,15 +177,14 @@ func listItems(c *conn, q platform.Query) ([]platform.Item, error) {
 	return items, nil
 }
 
-// prefixEnd is the smallest string above all that begin with prefix. Keys are
-// UTF-8, which has no byte 0xff.
+// prefixEnd is the smallest string above all that begin with prefix. Keys are UTF-8,
+// which has no byte 0xff, so the last byte of a prefix can be raised.
 func prefixEnd(prefix string) string {
-	trimmed := strings.TrimRight(prefix, "\xff")
-	if trimmed == "" {
+	if prefix == "" {
 		return "\xff"
 	}
-	last := len(trimmed) - 1
-	return trimmed[:last] + string([]byte{trimmed[last] + 1})
+	last := len(prefix) - 1
+	return prefix[:last] + string([]byte{prefix[last] + 1})
 }
 
 func millisOrNull(t time.Time) any {

@@ -113,7 +113,6 @@ type Result struct {
 	Output  Value
 	Summary string
 	Problem string
-	Reason  string
 }
 
 // End writes the real end of the run. A run that was given up meanwhile is repaired:
@@ -136,7 +135,7 @@ func (r Run) End(epoch int64, res Result, inboxRead int, now time.Time) (Run, Ou
 	r.Status = res.Status
 	r.EndedAt = At(now)
 	r.Output, r.Summary, r.Problem = res.Output, res.Summary, res.Problem
-	r.Reason = res.Reason
+	r.Reason = ""
 	return r, Apply
 }
 

@@ -39,7 +39,6 @@ const (
 	// ReasonAboveCancelled: a run above it was cancelled, and it with that.
 	ReasonAboveCancelled = "parent-cancelled"
 	ReasonExecutorLost   = "executor-lost"
-	ReasonStart          = "start-failed"
 )
 
 // Slot names one of the two deliveries of a run.
