@@ -32,7 +32,7 @@ simulate: ## 10,000 seeded conversations with faults
 	$(GO) test ./shared/simulation -run 'TestSimulation$$' -seeds 10000 -timeout 60m -v
 
 check-protocols: ## the model checkers at full size
-	ERRAND_CHECK=full $(GO) test ./shared/protocol -timeout 60m -v
+	ERRAND_PROTOCOLS=full $(GO) test ./shared/protocol -timeout 60m -v
 
 mutants: ## break each rule once; a test must fail
 	$(GO) run ./mutants

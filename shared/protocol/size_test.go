@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// size says how much is explored: go test -short, go test, or all of it with
-// ERRAND_PROTOCOLS=full in the environment.
+// size says how much is explored. A plain go test explores the quick size; the larger
+// ones take gigabytes and minutes, and are asked for with ERRAND_PROTOCOLS=usual or full
+// in the environment.
 type size int
 
 const (
@@ -16,13 +17,13 @@ const (
 )
 
 func wanted() size {
-	switch {
-	case os.Getenv("ERRAND_PROTOCOLS") == "full":
+	switch os.Getenv("ERRAND_PROTOCOLS") {
+	case "full":
 		return full
-	case testing.Short():
-		return quick
+	case "usual":
+		return usual
 	}
-	return usual
+	return quick
 }
 
 // most bounds the memory that an exploration takes, to about 2 GB.
