@@ -12,23 +12,13 @@ import (
 // Erase deletes everything of a conversation but its backbone and the tombstones of its
 // runs, which expire. It can be repeated until it succeeds.
 func (l *Ledger) Erase(ctx context.Context, o subagent.Owner) error {
-	remove := func(item platform.Item) error { return l.store.Delete(ctx, item.Key, 0) }
-	journalToo := func(prefix string, next func(platform.Item) error) func(platform.Item) error {
-		return func(item platform.Item) error {
-			id := strings.TrimPrefix(item.Key.Sort, prefix)
-			if err := l.eraseAll(ctx, runPartition(o, id), "", remove); err != nil {
-				return err
-			}
-			return next(item)
-		}
-	}
+	e := eraser{Ledger: l, owner: o, erased: map[string]bool{}}
 	for _, part := range []struct {
 		prefix string
-		erase  func(platform.Item) error
+		erase  func(context.Context, platform.Item) error
 	}{
-		{turnPrefix, journalToo(turnPrefix, remove)},
-		{runPrefix, journalToo(runPrefix, func(item platform.Item) error { return l.entomb(ctx, o, item) })},
-		{messagePrefix, remove}, {eventPrefix, remove}, {valuePrefix, func(item platform.Item) error { return l.eraseValue(ctx, item) }}, {"CONV", remove},
+		{turnPrefix, e.turn}, {runPrefix, e.run}, {messagePrefix, e.remove},
+		{eventPrefix, e.events}, {valuePrefix, l.eraseValue}, {"CONV", e.remove},
 	} {
 		if err := l.eraseAll(ctx, partition(o), part.prefix, part.erase); err != nil {
 			return err
@@ -38,15 +28,64 @@ func (l *Ledger) Erase(ctx context.Context, o subagent.Owner) error {
 	return nil
 }
 
-func (l *Ledger) entomb(ctx context.Context, o subagent.Owner, item platform.Item) error {
+// eraser is one Erase under way.
+type eraser struct {
+	*Ledger
+	owner subagent.Owner
+	// erased are the runs and turns whose own partition is empty by now.
+	erased map[string]bool
+}
+
+func (e *eraser) remove(ctx context.Context, item platform.Item) error {
+	return e.store.Delete(ctx, item.Key, 0)
+}
+
+// journal deletes what a run or turn has in its own partition.
+func (e *eraser) journal(ctx context.Context, id string) error {
+	if id == "" || e.erased[id] {
+		return nil
+	}
+	e.erased[id] = true
+	return e.eraseAll(ctx, runPartition(e.owner, id), "", e.remove)
+}
+
+func (e *eraser) turn(ctx context.Context, item platform.Item) error {
+	if err := e.journal(ctx, strings.TrimPrefix(item.Key.Sort, turnPrefix)); err != nil {
+		return err
+	}
+	return e.remove(ctx, item)
+}
+
+// run leaves a tombstone.
+func (e *eraser) run(ctx context.Context, item platform.Item) error {
 	id := strings.TrimPrefix(item.Key.Sort, runPrefix)
-	_, _, err := l.UpdateRun(ctx, subagent.Run{Owner: o, ID: id}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-		return r.Erase(l.Now())
+	if err := e.journal(ctx, id); err != nil {
+		return err
+	}
+	_, _, err := e.UpdateRun(ctx, subagent.Run{Owner: e.owner, ID: id}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.Erase(e.Now())
 	})
 	return err
 }
 
-func (l *Ledger) eraseAll(ctx context.Context, partition, prefix string, erase func(platform.Item) error) error {
+// events deletes a batch, and the journals of the runs and turns it tells of: their rows
+// may have expired, but the log has not.
+func (e *eraser) events(ctx context.Context, item platform.Item) error {
+	told, err := decode[batch](item)
+	if err != nil {
+		return err
+	}
+	for _, event := range told.value.Events {
+		for _, id := range []string{event.Run, event.Turn} {
+			if err := e.journal(ctx, id); err != nil {
+				return err
+			}
+		}
+	}
+	return e.remove(ctx, item)
+}
+
+func (l *Ledger) eraseAll(ctx context.Context, partition, prefix string, erase func(context.Context, platform.Item) error) error {
 	q := platform.Query{Partition: partition, Prefix: prefix, Limit: 100}
 	for {
 		items, err := l.store.List(ctx, q)
@@ -54,7 +93,7 @@ func (l *Ledger) eraseAll(ctx context.Context, partition, prefix string, erase f
 			return fmt.Errorf("listing %s %s: %w", partition, prefix, failed(err))
 		}
 		for _, item := range items {
-			if err := erase(item); err != nil {
+			if err := erase(ctx, item); err != nil {
 				return fmt.Errorf("deleting %s %s: %w", item.Key.Partition, item.Key.Sort, failed(err))
 			}
 		}

@@ -23,5 +23,5 @@ func (l *Ledger) EraseTurn(ctx context.Context, o subagent.Owner, turn string, a
 			return fmt.Errorf("deleting message %d of a cleared conversation: %w", m.Seq, failed(err))
 		}
 	}
-	return l.eraseAll(ctx, runPartition(o, turn), "", func(item platform.Item) error { return l.store.Delete(ctx, item.Key, 0) })
+	return l.eraseAll(ctx, runPartition(o, turn), "", func(ctx context.Context, item platform.Item) error { return l.store.Delete(ctx, item.Key, 0) })
 }
