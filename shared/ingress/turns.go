@@ -10,6 +10,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/subagent"
 )
 
 const (
@@ -39,9 +40,13 @@ func postTurn(h *handler, c *call) error {
 	if err != nil {
 		return turnFault(err)
 	}
-	view, err := h.showTurn(c.r.Context(), turn)
-	if err != nil {
-		return err
+	// A turn that was accepted just now waits: nothing that is read could say more, and a
+	// read that failed would hide that it was accepted.
+	view := viewTurn(turn, subagent.Conversation{})
+	if replayed {
+		if view, err = h.showTurn(c.r.Context(), turn); err != nil {
+			return err
+		}
 	}
 	h.accepted(c, pathPrefix+c.owner.Conversation+"/turns/"+turn.ID, replayed, view)
 	return nil
