@@ -17,6 +17,9 @@ var setups = []setup{
 	{size: quick, name: "a handler that fails", clocks: equal, executors: 1, heads: 1, handler: true, attempts: 2, worked: true, fails: 1},
 	{size: full, name: "two redrives", clocks: equal, executors: 1, heads: 1, handler: true, attempts: 1, worked: true, fails: 1, redrives: 1},
 	{size: quick, name: "a dead slot and two redrives", clocks: equal, heads: 1, handler: true, attempts: 1, dead: true, redrives: 1, fails: 1},
+	{size: quick, name: "two heads and one claim", clocks: slow, heads: 2, handler: true, attempts: 2, over: true},
+	{size: quick, name: "two heads and one claim, fast", clocks: fast, heads: 2, handler: true, attempts: 2, over: true},
+	{size: quick, name: "a cancel whose answer is lost", clocks: equal, executors: 1, handler: true, attempts: 1, worked: true, cancels: 1, lost: 1},
 	{size: quick, name: "a message and a cancel", clocks: equal, executors: 1, heads: 1, couriers: 1, attempts: 1, worked: true, cancels: 1},
 	{size: quick, name: "lost answers and a message", clocks: equal, executors: 1, heads: 1, couriers: 1, attempts: 1, worked: true, lost: 1},
 

@@ -111,8 +111,9 @@ type setup struct {
 	again uint8
 	// worked begins with executor 1 in its step and the run over its budget.
 	worked bool
-	// dead begins with a run that has ended and whose finish is dead-lettered.
-	dead bool
+	// dead begins with a run that has ended and whose finish is dead-lettered, over with
+	// one that has ended and is not told yet.
+	dead, over bool
 	// once: a handler's turn that is done is never sent under another id. hasty: a turn
 	// is not read again once its place is taken. Both are mistakes.
 	once, hasty bool
@@ -137,8 +138,10 @@ func (p setup) start() ledger {
 		s.row.status, s.row.acquired, s.row.holder, s.row.until, s.row.deadline = running, true, 1, lease, 0
 		s.x[0] = executor{pc: inStep, token: 1, until: lease}
 	}
-	if p.dead {
+	if p.dead || p.over {
 		s.jobs, s.row.status, s.row.acquired, s.row.deadline = 0, completed, true, 0
+	}
+	if p.dead {
 		s.row.state[finish], s.row.attempts[finish], s.real = 2, subagent.MaxAttempts, true
 	}
 	return s
@@ -215,8 +218,9 @@ func (p setup) calling(s *ledger, i int) bool {
 	return h.pc == inHandler && p.may(i, h.until)
 }
 
-// may: by its own clock a holder is still before the margin of its lease.
-func (p setup) may(i int, until int8) bool { return until != unset && p.clocks[i] < until-1 }
+// may: by its own clock a holder is not past the margin of its lease. What it does just
+// before the bound counts as done at it: a unit is as long as the margin.
+func (p setup) may(i int, until int8) bool { return until != unset && p.clocks[i] <= until-1 }
 
 // writer builds the edges of one state.
 type writer struct {
@@ -533,7 +537,11 @@ func (w *writer) tick() {
 		act(next, o, bad)
 	case subagent.Silence:
 		next, o := r.CloseSilently(now)
-		act(next, o, "")
+		bad := ""
+		if o == subagent.Apply && w.legit() {
+			bad = "a run is not closed silently under a holder that is within its lease"
+		}
+		act(next, o, bad)
 	case subagent.Stop:
 		next, o := r.StopWatching(now, terms)
 		bad := ""
