@@ -56,6 +56,47 @@ func TestF79AnOutputThatCannotBeKeptIsAnError(t *testing.T) {
 	})
 }
 
+// A run that is at work elsewhere while its conversation is deleted leaves nothing behind:
+// neither a step that it finishes later nor an event.
+func TestARunThatOutlivesItsConversationLeavesNothing(t *testing.T) {
+	for name, further := range map[string]bool{"it ends": false, "it goes on": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				begun, leave := make(chan struct{}), make(chan struct{})
+				ended := false
+				w.task("late", func(ctx context.Context, run *agent.Run) (any, error) {
+					_, err := agent.Step(ctx, run, "one", func(context.Context) (string, error) {
+						close(begun)
+						<-leave
+						return "a secret", nil
+					})
+					if err == nil && further {
+						_, err = agent.Step(ctx, run, "two", func(context.Context) (string, error) { return "more", nil })
+					}
+					ended = true
+					return nil, err
+				})
+				w.start()
+				w.dispatch(request("r1", "late", notify))
+				<-begun
+				// As another process does it: this one's executor is not told.
+				elsewhere := *w.Service.Control
+				elsewhere.Changed = nil
+				w.must(elsewhere.Clear(w.ctx(), owner))
+				close(leave)
+				w.pass(time.Second)
+				w.want("ended", ended, true)
+				steps, err := w.Ledger.Steps(w.ctx(), owner, "r1")
+				w.must(err)
+				w.want("steps", len(steps), 0)
+				events, err := w.Ledger.Events(w.ctx(), owner, 0, 10)
+				w.must(err)
+				w.want("events", len(events), 0)
+			})
+		})
+	}
+}
+
 // F80: a run whose every execution dies ends as an error that says so, and is delivered.
 func TestF80ARunWhoseExecutorsDieEndsAsAnError(t *testing.T) {
 	bubble(t, func(w *world) {

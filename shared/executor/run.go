@@ -121,6 +121,11 @@ type attempt struct {
 
 // settle writes what became of the execution.
 func (x *execution) settle(ctx context.Context, output any, err, cause error) error {
+	if errors.Is(cause, agent.ErrLeaseLost) || errors.Is(cause, agent.ErrCancelled) {
+		if cleared, err := x.cleared(ctx); cleared || err != nil {
+			return err
+		}
+	}
 	waitsFor := x.awaiting()
 	switch {
 	case errors.Is(cause, agent.ErrLeaseLost):
@@ -147,6 +152,16 @@ func (x *execution) settle(ctx context.Context, output any, err, cause error) er
 		return x.handOn(ctx, true, subagent.Backoff(x.current().Lost+1)/5)
 	}
 	return x.fail(ctx, err)
+}
+
+// cleared reports whether the conversation was deleted while the run was at work. What
+// the run has written since is then deleted too, and nothing is told.
+func (x *execution) cleared(ctx context.Context) (bool, error) {
+	row, err := x.Ledger.Run(ctx, x.row.Owner, x.row.ID)
+	if err != nil || row.Status != subagent.Void {
+		return false, err
+	}
+	return true, x.Ledger.EraseJournal(ctx, row.Owner, row.ID)
 }
 
 func (x *execution) end(ctx context.Context, output any) error {
@@ -214,6 +229,9 @@ func (x *execution) writeEnd(ctx context.Context, l *ledger.Ledger, result subag
 		case outcome == subagent.Apply:
 			x.note(l.NewEvent("run.ended", row.ID, "", ended{Status: row.Status, Reason: row.Reason}))
 			x.Log.InfoContext(ctx, "run ended", "run_id", row.ID, "status", row.Status, "attempt", x.epoch, "output_bytes", row.Output.Size)
+		case row.Status == subagent.Void:
+			x.notes()
+			return row, l.EraseJournal(ctx, row.Owner, row.ID)
 		case outcome != subagent.Mine:
 			x.Log.WarnContext(ctx, "end refused, result dropped", "run_id", row.ID, "outcome", outcome.String())
 		}

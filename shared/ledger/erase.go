@@ -46,7 +46,7 @@ func (e *eraser) journal(ctx context.Context, id string) error {
 		return nil
 	}
 	e.erased[id] = true
-	return e.eraseAll(ctx, runPartition(e.owner, id), "", e.remove)
+	return e.EraseJournal(ctx, e.owner, id)
 }
 
 func (e *eraser) turn(ctx context.Context, item platform.Item) error {

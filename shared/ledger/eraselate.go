@@ -23,5 +23,11 @@ func (l *Ledger) EraseTurn(ctx context.Context, o subagent.Owner, turn string, a
 			return fmt.Errorf("deleting message %d of a cleared conversation: %w", m.Seq, failed(err))
 		}
 	}
-	return l.eraseAll(ctx, runPartition(o, turn), "", func(ctx context.Context, item platform.Item) error { return l.store.Delete(ctx, item.Key, 0) })
+	return l.EraseJournal(ctx, o, turn)
+}
+
+// EraseJournal deletes the journal, milestones and inbox of a run or turn whose
+// conversation was cleared while it was at work.
+func (l *Ledger) EraseJournal(ctx context.Context, o subagent.Owner, id string) error {
+	return l.eraseAll(ctx, runPartition(o, id), "", func(ctx context.Context, item platform.Item) error { return l.store.Delete(ctx, item.Key, 0) })
 }
