@@ -188,6 +188,27 @@ func (w *Work) Inspect(ctx context.Context, run string) (Result, error) {
 	return w.backend.Inspect(ctx, run)
 }
 
+// RunLog returns what the conversation's log says of a run, behind the cursor after;
+// zero is its beginning. A page comes from a bounded part of the log and may be empty.
+func (w *Work) RunLog(ctx context.Context, run string, after int64) (LogPage, error) {
+	return w.backend.RunLog(ctx, run, after)
+}
+
+// LogPage is a part of a run's log.
+type LogPage struct {
+	Entries []LogEntry
+	// Next is the cursor of the next page, More whether there is one already.
+	Next int64
+	More bool
+}
+
+// LogEntry is one event of a run.
+type LogEntry struct {
+	Type string          `json:"type"`
+	At   time.Time       `json:"at"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
 // FollowUp puts a message into the inbox of a live run of the conversation. The same id
 // is the same message: it is put there once. Errors: ErrNoRun, ErrRunEnded.
 func (w *Work) FollowUp(ctx context.Context, run, id, text string) error {
@@ -252,6 +273,7 @@ type Backend interface {
 	Runs(ctx context.Context) ([]Info, error)
 	Cancel(ctx context.Context, run, reason string) (Info, error)
 	Inspect(ctx context.Context, run string) (Result, error)
+	RunLog(ctx context.Context, run string, after int64) (LogPage, error)
 	FollowUp(ctx context.Context, run, id, text string) error
 	Transcript(ctx context.Context, limit int) ([]Line, error)
 	Now() time.Time

@@ -21,6 +21,31 @@ func (e *Executor) inspect(ctx context.Context, o subagent.Owner, id string) (ag
 	return agent.Result{Info: agent.InfoOf(row), Output: json.RawMessage(output)}, err
 }
 
+// logPage is how many events of a conversation are looked through for one page.
+const logPage = 200
+
+// runLog returns what one part of the conversation's log says of a run.
+func (e *Executor) runLog(ctx context.Context, o subagent.Owner, run string, after int64) (agent.LogPage, error) {
+	page := agent.LogPage{Next: after}
+	events, err := e.Ledger.Events(ctx, o, after, logPage)
+	if err != nil {
+		return page, err
+	}
+	page.More = len(events) == logPage
+	for _, event := range events {
+		page.Next = event.Seq
+		if event.Run == run {
+			page.Entries = append(page.Entries, agent.LogEntry{Type: event.Type, At: event.At.Time(), Data: event.Data})
+		}
+	}
+	return page, nil
+}
+
+// RunLog implements agent.Backend.
+func (x *execution) RunLog(ctx context.Context, run string, after int64) (agent.LogPage, error) {
+	return x.runLog(ctx, x.row.Owner, run, after)
+}
+
 // Inspect implements agent.Backend.
 func (x *execution) Inspect(ctx context.Context, run string) (agent.Result, error) {
 	return x.inspect(ctx, x.row.Owner, run)
@@ -38,6 +63,11 @@ func (x *execution) Now() time.Time { return x.Ledger.Now() }
 func (x *execution) Transcript(context.Context, int) ([]agent.Line, error) { return nil, errNotInRun }
 
 var errNotInRun = errors.New("only a turn can do this, not a run")
+
+// RunLog implements agent.Backend.
+func (h *hold) RunLog(ctx context.Context, run string, after int64) (agent.LogPage, error) {
+	return h.runLog(ctx, h.turn.Owner, run, after)
+}
 
 // Inspect implements agent.Backend.
 func (h *hold) Inspect(ctx context.Context, run string) (agent.Result, error) {

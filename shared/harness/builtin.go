@@ -107,6 +107,35 @@ type inspected struct {
 	Output  json.RawMessage `json:"output,omitempty"`
 }
 
+type readSubagentArgs struct {
+	ID     string `json:"id" jsonschema:"the id of the background work"`
+	Cursor int64  `json:"cursor,omitempty" jsonschema:"where to read on, as the last page said"`
+}
+
+// emptyPages is how many parts of the log without a word of the run are passed over.
+const emptyPages = 10
+
+func readSubagent() Tool {
+	return builtin("read_subagent", "Read what background work has done so far, event by event, a page at a time.",
+		func(ctx context.Context, x *session, in readSubagentArgs) (string, error) {
+			if _, err := x.child(ctx, in.ID); err != nil {
+				return "", err
+			}
+			page := agent.LogPage{Next: in.Cursor, More: true}
+			for i := 0; i < emptyPages && len(page.Entries) == 0 && page.More; i++ {
+				var err error
+				if page, err = x.work.RunLog(ctx, in.ID, page.Next); err != nil {
+					return "", durable(err)
+				}
+			}
+			return textOf(struct {
+				Events []agent.LogEntry `json:"events"`
+				Cursor int64            `json:"cursor"`
+				More   bool             `json:"more"`
+			}{append([]agent.LogEntry{}, page.Entries...), page.Next, page.More})
+		})
+}
+
 type followupArgs struct {
 	ID      string `json:"id" jsonschema:"the id of the background work"`
 	Message string `json:"message" jsonschema:"what it should know or do differently"`

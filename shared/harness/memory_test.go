@@ -137,6 +137,10 @@ func (m *memory) Inspect(_ context.Context, run string) (agent.Result, error) {
 	return agent.Result{}, fmt.Errorf("%w: %s", agent.ErrNoRun, run)
 }
 
+func (m *memory) RunLog(context.Context, string, int64) (agent.LogPage, error) {
+	return agent.LogPage{}, nil
+}
+
 func (m *memory) FollowUp(_ context.Context, run, id, text string) error {
 	m.followups = append(m.followups, run+": "+text)
 	return nil

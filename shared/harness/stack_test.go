@@ -172,6 +172,31 @@ func TestAResultTooLongForAMessageIsReadWhole(t *testing.T) {
 	contains(t, "the model was shown", got[1], strings.TrimSpace(long))
 }
 
+func TestWhatASubagentHasDoneIsReadEventByEvent(t *testing.T) {
+	talk := script(t, `when \(run (\w+)\) has completed
+> call read_subagent {"id":"{{1}}"}
+> call read_subagent {"id":"{{1}}","cursor":1000000}
+> call read_subagent {"id":"r9"}
+---
+Read.`)
+	s := start(t, t.TempDir(), harness.Agent{Name: "assistant", Model: talk}, harness.Agent{Name: "researcher", Model: script(t, "when\nDone.")})
+	_, _, err := s.Service.Dispatcher.Start(t.Context(), dispatch.Request{Owner: owner, Run: "r1", Agent: "researcher",
+		Input: json.RawMessage(`"rivers"`), Notice: subagent.Notice{Message: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.transcript(2)
+	results := talk.lastResults()
+	contains(t, "events", results[0].Text, `"type":"run.started"`)
+	contains(t, "events", results[0].Text, `"type":"run.ended"`)
+	if results[1].Text != `{"events":[],"cursor":1000000,"more":false}` {
+		t.Errorf("behind the end: %s", results[1].Text)
+	}
+	if !results[2].Failed || results[2].Text != "no such run: r9" {
+		t.Errorf("unknown run: %+v", results[2])
+	}
+}
+
 func TestALeadWaitsForItsHelpersWithoutAProcess(t *testing.T) {
 	lead := script(t, "when write\n> call ask_helper {\"task\":\"red\"}\n> call ask_helper {\"task\":\"blue\"}\n---\nBoth: {{result}}")
 	helper := script(t, "when (red|blue)\n{{1}} is a colour.")

@@ -15,7 +15,7 @@ type surface struct {
 	inRuns   []Tool // report_progress
 	asking   []Tool // ask_… for each subagent: in runs only
 	sending  []Tool // background_… for each subagent
-	managing []Tool // manage_work, send_followup
+	managing []Tool // manage_work, read_subagent, send_followup
 	reading  []Tool // read_result
 }
 
@@ -62,7 +62,7 @@ func (s *surface) build() error {
 // assemble compiles the tools, ours and the agent's, and refuses two of one name.
 func (s *surface) assemble() error {
 	s.inRuns = []Tool{reportProgress()}
-	s.managing = []Tool{manageWork(), sendFollowup()}
+	s.managing = []Tool{manageWork(), readSubagent(), sendFollowup()}
 	for i := range s.Subagents {
 		ask, background := subagentTools(s.Subagents[i])
 		s.asking, s.sending = append(s.asking, ask), append(s.sending, background)
