@@ -109,6 +109,8 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 	// One process, one clock: there is no skew, and every other holder is dead.
 	terms := subagent.DefaultTerms.WithLease(o.Lease)
 	terms.Skew, terms.Process = 0, ledger.RandomNonce()[:8]
+	// All runs of a process die with it, so a death says little of any one of them.
+	terms.MaxExecutions *= 5
 	l := ledger.New(store, terms, o.Now, ledger.RandomNonce)
 	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
 	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: o.Cadence, Cap: o.MaxConcurrentRuns, Log: o.Log}
