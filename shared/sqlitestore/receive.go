@@ -141,6 +141,10 @@ func (s *Store) bury(ctx context.Context, dead []*entry) error {
 		}
 		return fmt.Errorf("moving dead letters: %w", err)
 	}
+	for _, e := range dead {
+		// Nobody else would tell: there is no alarm here as there is on AWS.
+		s.log.ErrorContext(ctx, "message is a dead letter", "queue", e.queue.name, "message_id", e.id)
+	}
 	return nil
 }
 
