@@ -46,6 +46,7 @@ func (x *session) take(ctx context.Context, n int, r reply) (answer string, done
 	case r.Stop == model.StopMaxTokens:
 		return "", false, x.cut(r)
 	case len(r.Calls) > 0:
+		x.flawed = 0
 		return "", false, x.makeCalls(ctx, n, r.Calls)
 	}
 	return x.finish(r.Text)

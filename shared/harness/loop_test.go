@@ -116,6 +116,15 @@ func TestNothingOfACutAnswerIsUsed(t *testing.T) {
 	}
 }
 
+func TestCutsAreForgivenWhenTheWorkGoesOn(t *testing.T) {
+	var calls int
+	m := script(t, "when go"+strings.Repeat("\ntoo long\n> stop max_tokens\n---\n> call add {\"a\":1,\"b\":1}\n---", 3)+"\nfine")
+	got, err := newMemory().run(t, harness.Agent{Name: "a", Model: m, Tools: []harness.Tool{adder(&calls)}}, `"go"`)
+	if err != nil || got != "fine" || calls != 3 {
+		t.Errorf("got %v, %v after %d calls", got, err, calls)
+	}
+}
+
 func TestARefusalEndsARunAndAnswersATurn(t *testing.T) {
 	a := harness.Agent{Name: "a", Model: script(t, "when\nI would rather not.\n> stop refusal")}
 	if _, err := newMemory().run(t, a, `"go"`); err == nil || err.Error() != "the model declined to answer: I would rather not." {

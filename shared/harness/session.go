@@ -31,12 +31,16 @@ type session struct {
 	omitted int
 	// results are the whole texts, by "N-I".
 	results map[string]result
-	ids     map[string]string
+	// ids finds the "N-I" of a call by the id that the model knows it by.
+	ids map[string]string
 
+	// spent counts model calls, free those that only reported progress.
 	spent, free int
-	flawed      int
-	last        string
-	same        int
+	// flawed counts bad and cut answers in a row.
+	flawed int
+	// last is the signature of the newest calls, same how often in a row they were made.
+	last string
+	same int
 }
 
 // result is what a tool returned, whole.
