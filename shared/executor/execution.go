@@ -13,6 +13,7 @@ import (
 // execution is one run under its lease: the backend of its task.
 type execution struct {
 	*Executor
+	pad
 	// row is the run as acquired; epoch is ours for as long as we hold the lease.
 	row    *subagent.Run
 	epoch  int64
@@ -35,7 +36,6 @@ type execution struct {
 	stored  time.Time
 	shown   time.Time
 	flush   *time.Timer
-	events  []ledger.Event
 
 	milestones int
 	dispatched int
@@ -86,21 +86,6 @@ func (x *execution) setRead(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.inboxRead = n
-}
-
-// note keeps an event to be written with the next ones: writes cost.
-func (x *execution) note(e ledger.Event) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.events = append(x.events, e)
-}
-
-func (x *execution) notes() []ledger.Event {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	events := x.events
-	x.events = nil
-	return events
 }
 
 // write applies a rule that needs our lease to the row. If it is refused, the task

@@ -17,6 +17,7 @@ import (
 // of its chat.
 type hold struct {
 	*Executor
+	pad
 	turn         subagent.Turn
 	token        string
 	conversation subagent.Conversation
@@ -32,7 +33,6 @@ type hold struct {
 	// flush writes events that would otherwise wait for the end of a slow turn.
 	flush   *time.Timer
 	stopped bool
-	events  []ledger.Event
 	steps   map[string]ledger.Step
 	loaded  bool
 	// repeated: the turn had the place before, so it may have a journal.
@@ -167,20 +167,6 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 		}
 		return nil
 	})
-}
-
-func (h *hold) note(e ledger.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.events = append(h.events, e)
-}
-
-func (h *hold) notes() []ledger.Event {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	events := h.events
-	h.events = nil
-	return events
 }
 
 // place is the conversation's row as this turn knows it: the heartbeat renews it.
