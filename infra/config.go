@@ -90,6 +90,9 @@ func parseBool(name, text string) (bool, error) {
 	return b, nil
 }
 
+// speaksTLS reports whether requests without TLS can be refused: an emulator knows no others.
+func (c Config) speaksTLS() bool { return c.Stage != "local" }
+
 // lambdaLimit is the longest time-out of a function.
 const lambdaLimit = 15 * time.Minute
 

@@ -34,8 +34,8 @@ func (s *stack) newBucket() awss3.Bucket {
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
 		ObjectOwnership:   awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED,
 		Encryption:        awss3.BucketEncryption_S3_MANAGED,
-		EnforceSSL:        jsii.Bool(true),
-		MinimumTLSVersion: jsii.Number(1.2),
+		EnforceSSL:        jsii.Bool(s.cfg.speaksTLS()),
+		MinimumTLSVersion: minimumTLS(s.cfg),
 		RemovalPolicy:     s.removal(),
 		LifecycleRules: &[]*awss3.LifecycleRule{{
 			Id:                                  jsii.String("TidyUp"),
@@ -45,4 +45,11 @@ func (s *stack) newBucket() awss3.Bucket {
 			}},
 		}},
 	})
+}
+
+func minimumTLS(cfg Config) *float64 {
+	if !cfg.speaksTLS() {
+		return nil
+	}
+	return jsii.Number(1.2)
 }

@@ -40,7 +40,7 @@ func (s *stack) newQueue(id string, visibility time.Duration, fifo bool) queue {
 	props := func(keep time.Duration) *awssqs.QueueProps {
 		p := &awssqs.QueueProps{
 			RetentionPeriod: seconds(keep), VisibilityTimeout: seconds(visibility), RemovalPolicy: s.removal(),
-			Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: jsii.Bool(true),
+			Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: jsii.Bool(s.cfg.speaksTLS()),
 		}
 		if fifo {
 			p.Fifo = jsii.Bool(true)

@@ -17,7 +17,7 @@ type schedules struct {
 	role  awsiam.Role
 	// arns matches every schedule of the group: each is made by a function, under a
 	// name of its own.
-	arns *string
+	arns []*string
 }
 
 func (s *stack) newSchedules() schedules {
@@ -31,10 +31,18 @@ func (s *stack) newSchedules() schedules {
 			}},
 		}),
 	})
-	return schedules{group: group, role: role, arns: s.scope.FormatArn(&awscdk.ArnComponents{
-		Service: jsii.String("scheduler"), Resource: jsii.String("schedule"),
-		ResourceName: jsii.String(*group.ScheduleGroupName() + "/*"),
-	})}
+	made := schedules{group: group, role: role, arns: []*string{s.schedulesIn(*group.ScheduleGroupName())}}
+	if s.cfg.Stage == "local" {
+		// MiniStack takes every schedule for one of the default group when it asks who may make it.
+		made.arns = append(made.arns, s.schedulesIn("default"))
+	}
+	return made
+}
+
+func (s *stack) schedulesIn(group string) *string {
+	return s.scope.FormatArn(&awscdk.ArnComponents{
+		Service: jsii.String("scheduler"), Resource: jsii.String("schedule"), ResourceName: jsii.String(group + "/*"),
+	})
 }
 
 // invokeBySchedule lets Scheduler invoke the function and leave what it cannot hand over with

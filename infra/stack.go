@@ -27,6 +27,7 @@ func NewStack(app constructs.Construct, cfg Config) awscdk.Stack {
 	s := &stack{cfg: cfg, scope: awscdk.NewStack(app, jsii.String("errand-"+cfg.Stage), &awscdk.StackProps{
 		Description:           jsii.String("Errand: durable background subagents (" + cfg.Stage + ")"),
 		TerminationProtection: &cfg.Keep,
+		Synthesizer:           synthesizer(cfg),
 	})}
 	s.table, s.bucket = s.newTable(), s.newBucket()
 	s.queues, s.schedules = s.newQueues(), s.newSchedules()
@@ -59,6 +60,15 @@ func NewStack(app constructs.Construct, cfg Config) awscdk.Stack {
 	return s.scope
 }
 
+// synthesizer has an emulator's stack deployed with the credentials at hand: the roles that the
+// CDK's bootstrap makes for it have conditions that emulators do not know. Nil is the CDK's own choice.
+func synthesizer(cfg Config) awscdk.IStackSynthesizer {
+	if cfg.Stage == "local" {
+		return awscdk.NewCliCredentialsStackSynthesizer(nil)
+	}
+	return nil
+}
+
 // use is what every function may do: they all read and write state, and wake each other.
 // Only a clear deletes blobs, and only ingress and executor delete rows.
 func (s *stack) use(deletesRows, deletesBlobs bool) []grant {
@@ -76,7 +86,7 @@ func (s *stack) use(deletesRows, deletesBlobs bool) []grant {
 		// Without it S3 says "forbidden" of an object that does not exist.
 		{actions: []string{"s3:ListBucket"}, resources: []*string{s.bucket.BucketArn()}},
 		{actions: []string{"sqs:SendMessage"}, resources: []*string{s.queues.turns.live.QueueArn(), s.queues.runs.live.QueueArn(), s.queues.ticks.live.QueueArn()}},
-		{actions: []string{"scheduler:CreateSchedule"}, resources: []*string{s.schedules.arns}},
+		{actions: []string{"scheduler:CreateSchedule"}, resources: s.schedules.arns},
 		{actions: []string{"iam:PassRole"}, resources: []*string{s.schedules.role.RoleArn()}, conditions: map[string]any{
 			"StringEquals": map[string]any{"iam:PassedToService": schedulerService},
 		}},

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		fmt.Println("NOT TESTED: `make localstack-test` deploys the stack and drives it; it sets " + variable + ".")
 		os.Exit(0)
 	}
+	// MiniStack then gives each function the credentials of its role, and refuses what the
+	// role may not do.
+	os.Setenv("AUTH", "true")
 	os.Exit(endpoint.Main(m))
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/scheduler"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -37,7 +38,7 @@ func TestTheDeployedStack(t *testing.T) {
 			{"a cancel stops a run, and its end is told", cancel},
 			{"a tick gives up on a run over its budget, and its late end is told too", giveUp},
 			{"a run whose Lambda is killed by its time-out is found by a schedule and ended by another", func(t *testing.T, c *apiclient.Client) { killed(t, c, clients) }},
-			{"a clear ends what runs and tells nobody", clearAll},
+			{"a clear ends what runs and tells nobody", func(t *testing.T, c *apiclient.Client) { clearAll(t, c, clients) }},
 			{"a poison message is a dead letter after five tries", func(t *testing.T, _ *apiclient.Client) { poison(t, clients) }},
 		} {
 			t.Run(s.name, func(t *testing.T) {
@@ -240,11 +241,14 @@ func killed(t *testing.T, c *apiclient.Client, clients *awsclient.Clients) {
 	}
 }
 
-func clearAll(t *testing.T, c *apiclient.Client) {
+func clearAll(t *testing.T, c *apiclient.Client, clients *awsclient.Clients) {
 	const conversation = "clear"
 	big := strings.Repeat("x", 300_000) // kept in the bucket
 	id := dispatch(t, c, conversation, api.DispatchRequest{Agent: "lab-sleep", Input: []byte(`{"ms":60000,"output":"` + big + `"}`)})
 	await(t, "it runs", func() bool { return runOf(t, c, conversation, id).Status == "running" })
+	if n := blobs(t, clients); n == 0 {
+		t.Error("its input is not in the bucket")
+	}
 	if err := c.Clear(t.Context(), conversation); err != nil {
 		t.Fatal(err)
 	}
@@ -284,12 +288,24 @@ func settled(t *testing.T, clients *awsclient.Clients) {
 		await(t, output+" is empty", func() bool { return waiting(t, clients, deployed.outputs[output]) == 0 })
 	}
 	await(t, "no schedule is left", func() bool { return schedules(t, clients) == 0 })
+	if n := blobs(t, clients); n > 0 {
+		t.Errorf("%d blobs are left of a cleared conversation", n)
+	}
 	// All that was told, was told once.
 	for _, conversation := range []string{"turn", "killed"} {
 		if n := strings.Count(said(t, client(t, "acme"), conversation), "I heard: "); n != 1 {
 			t.Errorf("conversation %s heard %d times of one end", conversation, n)
 		}
 	}
+}
+
+func blobs(t *testing.T, clients *awsclient.Clients) int {
+	t.Helper()
+	out, err := clients.S3.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String(deployed.outputs["BucketName"])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(out.Contents)
 }
 
 func schedules(t *testing.T, clients *awsclient.Clients) int {
