@@ -79,6 +79,25 @@ func TestB22TheBudgetIsTheReasonWhenBothBoundsTrip(t *testing.T) {
 	})
 }
 
+// A tick that the platform has lost (a purge, a restored table) comes back with the next
+// dispatch, and with it everything that waits for one.
+func TestADispatchBringsALostTickBack(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.open()
+		w.dispatch(request("r1", "done", notify))
+		w.take(platform.Runs)
+		w.pass(6 * time.Second)
+		w.want("ticks lost", len(w.take(platform.Ticks)), 1)
+		w.pass(20 * time.Minute)
+		w.dispatch(request("r2", "done", notify))
+		w.take(platform.Runs)
+		w.work()
+		w.pass(time.Minute)
+		w.want("r1", w.run("r1").Finish.State, subagent.Delivered)
+		w.want("r2", w.run("r2").Finish.State, subagent.Delivered)
+	})
+}
+
 // B24: the cadence is 5, 15, 30, 120 s; the last pause repeats.
 func TestB24TheCadenceSlowsDown(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -50,6 +50,9 @@ const (
 	// reservationGrace is how long a reservation may lack its row before a tick
 	// releases it. A cost knob, not a safety bound.
 	reservationGrace = Time(15000)
+	// overdue is how late a tick may come before a dispatch sends another: longer than
+	// schedules and retries take. One too many costs a message.
+	overdue = Time(15 * 60 * 1000)
 )
 
 // Live counts the reservations that hold a place under the cap.
@@ -64,9 +67,10 @@ func (b Backbone) Live() int {
 }
 
 // NeedsTick reports whether a dispatch at now must send tick Epoch+1 before it
-// reserves: the backbone is not armed, or its next tick is later than the first rung.
+// reserves: the backbone is not armed, its next tick is later than the first rung, or so
+// long overdue that the platform must have lost it (a purge, a restored table).
 func (b Backbone) NeedsTick(now time.Time, first time.Duration) bool {
-	return !b.Armed || b.Due > At(now.Add(first))
+	return !b.Armed || b.Due > At(now.Add(first)) || b.Due != 0 && At(now) > b.Due+overdue
 }
 
 // Arming is what a dispatch did before it reserves.

@@ -118,6 +118,9 @@ func TestTicksMoveTheBackboneOn(t *testing.T) {
 			t.Errorf("tick %d at epoch 3: current %v, want %v", k, !current, current)
 		}
 	}
+	if armed.NeedsTick(sec(5+15*60), 5e9) || !armed.NeedsTick(sec(6+15*60), 5e9) {
+		t.Error("a tick is taken for lost when it is more than 15 minutes late")
+	}
 	if armed.NeedsTick(sec(0), 5e9) || !armed.NeedsTick(sec(-0.001), 5e9) || !disarmed.NeedsTick(sec(0), 5e9) {
 		t.Error("a tick is needed when disarmed, or when the next one is later than the first rung")
 	}
