@@ -1,0 +1,26 @@
+package main
+
+import "slices"
+
+// mutant is one change of a source, and what must notice it.
+type mutant struct {
+	name string
+	// page is the protocol whose condition or order of steps it breaks: ledger, backbone,
+	// or execution for what the models leave out.
+	page           string
+	file, old, new string
+	// suite is the cheapest that kills it; which is the test, setup or seed that does.
+	suite, which string
+}
+
+const (
+	ledger    = "ledger"
+	backbone  = "backbone"
+	execution = "execution"
+)
+
+// quick mutants are those that are killed without a long search.
+func (m mutant) quick() bool { return m.page != execution }
+
+// mutants is the whole list.
+var mutants = slices.Concat(leaseMutants, giveUpMutants, claimMutants, decideMutants, backboneMutants, stepMutants)
