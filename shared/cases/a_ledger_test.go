@@ -374,6 +374,24 @@ func TestA18ATeardownIsNotASecondEnd(t *testing.T) {
 	})
 }
 
+// A hook that uses up its time delays its handler, and fails no delivery.
+func TestASlowHookFailsNoDelivery(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.agents.OnFinish = func(ctx context.Context, d agent.Delivery) error {
+			<-ctx.Done()
+			w.record("hook %s", d.ID)
+			return ctx.Err()
+		}
+		w.handler("tell", func(context.Context, agent.Delivery) error { return nil })
+		w.start()
+		w.dispatch(request("r1", "done", subagent.Notice{Handler: "tell"}))
+		w.pass(2 * time.Minute)
+		w.want("calls", w.called("hook", "tell"), []string{"hook r1:finish", "tell r1 completed"})
+		w.want("finish", w.run("r1").Finish.State, subagent.Delivered)
+		w.want("attempts", w.run("r1").Finish.Attempts, 1)
+	})
+}
+
 // A hook that a kill has cut off is called again by the first tick of the next process.
 func TestAHookThatAKillCutOffIsCalledAgain(t *testing.T) {
 	bubble(t, func(w *world) {

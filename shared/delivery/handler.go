@@ -55,16 +55,9 @@ func (c *Courier) Call(ctx context.Context, s *Claimed) (settle func(context.Con
 	return func(ctx context.Context, l *ledger.Ledger) error { return c.handled(ctx, l, s, claimed) }
 }
 
-// callHolding calls hook and handler under the claim, renewing it. The handler's
-// context ends when the claim is lost or about to run out.
+// callHolding calls hook and handler under the claim, renewing it. Their context ends
+// when the claim is lost or about to run out.
 func (c *Courier) callHolding(ctx context.Context, run subagent.Run, slot subagent.Slot, token string) error {
-	handler, found := c.Agents.Handler(run.Notice.Handler)
-	c.hook(ctx, Parcel{Run: run, Slot: slot})
-	if !found {
-		// The name was known at dispatch and is no more: nothing can be called, now or later.
-		c.Log.WarnContext(ctx, "handler is gone", "run_id", run.ID, "handler", run.Notice.Handler)
-		return nil
-	}
 	d, err := c.delivery(ctx, run, slot)
 	if err != nil {
 		return err
@@ -79,12 +72,27 @@ func (c *Courier) callHolding(ctx context.Context, run subagent.Run, slot subage
 		defer close(renewed)
 		c.renew(ctx, cancel, run, slot, token)
 	}()
-	_, err = agent.Protect(func() (any, error) { return nil, handler(ctx, d) })
+	c.hook(ctx, Parcel{Run: run, Slot: slot})
+	err = c.handle(ctx, run.Notice.Handler, d)
 	cancel(nil)
 	<-renewed
 	if cause := context.Cause(ctx); errors.Is(cause, errClaimLost) {
 		return cause
 	}
+	return err
+}
+
+func (c *Courier) handle(ctx context.Context, name string, d agent.Delivery) error {
+	handler, found := c.Agents.Handler(name)
+	switch {
+	case !found:
+		// The name was known at dispatch and is no more: nothing can be called, now or later.
+		c.Log.WarnContext(ctx, "handler is gone", "run_id", d.Run.ID, "handler", name)
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	_, err := agent.Protect(func() (any, error) { return nil, handler(ctx, d) })
 	return err
 }
 
@@ -150,11 +158,14 @@ func (s *Claimed) event(problem string) SlotEvent {
 	return SlotEvent{Slot: s.slot, Status: s.run.Status, Handler: s.run.Notice.Handler, Attempt: s.run.Delivery(s.slot).Attempts, Error: problem}
 }
 
-// hook calls the metering hook; its error is logged and goes no further.
+// hook calls the metering hook, for most of a lease at most; its error is logged and goes
+// no further.
 func (c *Courier) hook(ctx context.Context, p Parcel) {
 	if c.Agents.OnFinish == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, c.Ledger.Terms.Lease-c.Ledger.Terms.Margin)
+	defer cancel()
 	d, err := c.delivery(ctx, p.Run, p.Slot)
 	if err == nil {
 		_, err = agent.Protect(func() (any, error) { return nil, c.Agents.OnFinish(ctx, d) })

@@ -20,8 +20,6 @@ func (c *Courier) hookHolding(ctx context.Context, p Parcel) (run subagent.Run, 
 	if err != nil || !outcome.OK() {
 		return run, false, err
 	}
-	within, cancel := context.WithTimeout(ctx, terms.Lease-terms.Margin)
-	defer cancel()
-	c.hook(within, Parcel{Run: run, Slot: p.Slot})
+	c.hook(ctx, Parcel{Run: run, Slot: p.Slot})
 	return run, true, nil
 }
