@@ -89,12 +89,12 @@ func decideDelivery(r Run, d Delivery, at Time, t Terms, send, bury Action) Acti
 }
 
 // overBudget returns the reason to give up, or nothing. The absolute ceiling wins;
-// silence counts only after a first signal.
+// silence counts only after a first signal, and not while the run waits for a child.
 func (r Run) overBudget(at Time) string {
 	switch {
 	case r.Deadline != 0 && at >= r.Deadline:
 		return ReasonBudget
-	case r.Silence > 0 && r.LastSignal != 0 && at-r.LastSignal >= Time(r.Silence):
+	case r.Silence > 0 && r.LastSignal != 0 && r.Status != Waiting && at-r.LastSignal >= Time(r.Silence):
 		return ReasonNoProgress
 	}
 	return ""
@@ -110,7 +110,7 @@ func (r Run) Due(t Terms) Time {
 		return 0
 	case r.Status.Live():
 		due := r.Deadline
-		if r.Silence > 0 && r.LastSignal != 0 {
+		if r.Silence > 0 && r.LastSignal != 0 && r.Status != Waiting {
 			due = Earliest(due, r.LastSignal+Time(r.Silence))
 		}
 		return due

@@ -120,6 +120,7 @@ func TestDecide(t *testing.T) {
 		{"over its budget it is given up, also under a lease", run(running).held("x", 200).with(func(r *subagent.Run) { r.Deadline = at(100) }), 100, subagent.GiveUpNow, subagent.ReasonBudget},
 		{"just within its budget it is not", run(running).held("x", 200).with(func(r *subagent.Run) { r.Deadline = at(100) }), 99.999, subagent.Keep, ""},
 		{"silent for too long it is given up", run(running).held("x", 200).with(func(r *subagent.Run) { r.Silence, r.LastSignal = 10000, at(50) }), 60, subagent.GiveUpNow, subagent.ReasonNoProgress},
+		{"a run that waits for a child is not silent", run(subagent.Waiting).with(func(r *subagent.Run) { r.Exec, r.Silence, r.LastSignal = subagent.Lease{Epoch: 4}, 10000, at(50) }), 60, subagent.Wake, ""},
 		{"silence counts only after a first signal", run(running).held("x", 200).with(func(r *subagent.Run) { r.Silence = 10000 }), 60, subagent.Keep, ""},
 		{"a real end is owed", run(completed), 0, subagent.SendFinish, ""},
 		{"nobody disturbs a claim", run(completed).claimed("x", 60), 65, subagent.Keep, ""},

@@ -22,6 +22,10 @@ func (r Run) Acquire(token string, now time.Time, t Terms) (Run, Outcome) {
 		r.Lost++
 	}
 	r.Exec = Lease{Epoch: r.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
+	if r.Status == Waiting && r.LastSignal != 0 {
+		// It could not be heard while it waited: its silence begins anew.
+		r.LastSignal = at
+	}
 	r.Status = Running
 	r.WaitsFor = ""
 	if r.StartedAt == 0 {
