@@ -93,15 +93,15 @@ func architecture(name string) awslambda.Architecture {
 
 // consume is what Lambda needs of a queue in the function's name, and what the function
 // needs to hide a message for longer, or for less.
-func (s *stack) consume(queues ...awssqs.Queue) []grant {
+func (s *stack) consume(queues ...awssqs.Queue) grant {
 	arns := make([]*string, len(queues))
 	for i, q := range queues {
 		arns[i] = q.QueueArn()
 	}
-	return []grant{{
+	return grant{
 		actions:   []string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"},
 		resources: arns,
-	}}
+	}
 }
 
 // feed hands the messages of a queue to a function. The limit is the mapping's, not a reserved concurrency:

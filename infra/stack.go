@@ -36,7 +36,7 @@ func NewStack(app constructs.Construct, cfg Config) awscdk.Stack {
 	reconciler := s.newFunction(functionSpec{
 		name: reconcile, timeout: reconcileTimeout, memory: cfg.ReconcileMemory, recursive: true,
 		env:    with(s.environment(), config.DeadTicksURL, s.queues.ticks.dead.QueueUrl()),
-		grants: append(s.use(false, false), s.consume(s.queues.ticks.live, s.queues.ticks.dead)...),
+		grants: append(s.use(), s.consume(s.queues.ticks.live, s.queues.ticks.dead)),
 	})
 	s.feed("TicksMapping", reconciler, s.queues.ticks.live, tickBatch, cfg.Ticks)
 	s.feed("DeadTicksMapping", reconciler, s.queues.ticks.dead, tickBatch, deadTickConcurrency)
@@ -45,13 +45,13 @@ func NewStack(app constructs.Construct, cfg Config) awscdk.Stack {
 	environment := with(s.environment(), config.ScheduleTarget, reconciler.FunctionArn())
 	worker := s.newFunction(functionSpec{
 		name: executor, timeout: cfg.ExecutorTimeout, memory: cfg.ExecutorMemory, recursive: true, env: environment,
-		grants: append(s.use(true, false), s.consume(s.queues.turns.live, s.queues.runs.live)...),
+		grants: append(s.use(), s.deleteRows(), s.consume(s.queues.turns.live, s.queues.runs.live)),
 	})
 	s.feed("TurnsMapping", worker, s.queues.turns.live, 1, cfg.Turns)
 	s.feed("RunsMapping", worker, s.queues.runs.live, 1, cfg.Runs)
 
 	front := s.newFunction(functionSpec{
-		name: ingress, timeout: ingressTimeout, memory: cfg.IngressMemory, env: environment, grants: s.use(true, true),
+		name: ingress, timeout: ingressTimeout, memory: cfg.IngressMemory, env: environment, grants: append(s.use(), s.deleteRows(), s.deleteBlobs()),
 	})
 	api := s.newAPI(front)
 	s.newAlarms(api, front, worker, reconciler)
@@ -70,19 +70,10 @@ func synthesizer(cfg Config) awscdk.IStackSynthesizer {
 }
 
 // use is what every function may do: they all read and write state, and wake each other.
-// Only a clear deletes blobs, and only ingress and executor delete rows.
-func (s *stack) use(deletesRows, deletesBlobs bool) []grant {
-	rows := []string{"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem"}
-	if deletesRows {
-		rows = append(rows, "dynamodb:DeleteItem")
-	}
-	blobs := []string{"s3:GetObject", "s3:PutObject"}
-	if deletesBlobs {
-		blobs = append(blobs, "s3:DeleteObject")
-	}
+func (s *stack) use() []grant {
 	return []grant{
-		{actions: rows, resources: []*string{s.table.TableArn()}},
-		{actions: blobs, resources: []*string{s.bucket.ArnForObjects(jsii.String(blobPrefix + "*"))}},
+		{actions: []string{"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem"}, resources: []*string{s.table.TableArn()}},
+		{actions: []string{"s3:GetObject", "s3:PutObject"}, resources: []*string{s.blobs()}},
 		// Without it S3 says "forbidden" of an object that does not exist.
 		{actions: []string{"s3:ListBucket"}, resources: []*string{s.bucket.BucketArn()}},
 		{actions: []string{"sqs:SendMessage"}, resources: []*string{s.queues.turns.live.QueueArn(), s.queues.runs.live.QueueArn(), s.queues.ticks.live.QueueArn()}},
@@ -92,6 +83,19 @@ func (s *stack) use(deletesRows, deletesBlobs bool) []grant {
 		}},
 	}
 }
+
+// deleteRows is for who clears a conversation, and for who finds that his was cleared.
+func (s *stack) deleteRows() grant {
+	return grant{actions: []string{"dynamodb:DeleteItem"}, resources: []*string{s.table.TableArn()}}
+}
+
+// deleteBlobs is for who clears a conversation.
+func (s *stack) deleteBlobs() grant {
+	return grant{actions: []string{"s3:DeleteObject"}, resources: []*string{s.blobs()}}
+}
+
+// blobs matches every blob: each is named by its content.
+func (s *stack) blobs() *string { return s.bucket.ArnForObjects(jsii.String(blobPrefix + "*")) }
 
 // environment is what every function reads. An empty setting is left to its default.
 func (s *stack) environment() map[string]*string {
