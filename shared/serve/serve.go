@@ -209,9 +209,7 @@ func (s *Stack) keepHouse(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if _, err := s.store.Sweep(ctx, s.now(), sweepBatch); err != nil && ctx.Err() == nil {
-			s.log.WarnContext(ctx, "sweeping failed", "error", err)
-		}
+		s.sweep(ctx)
 		if !s.deadTicks(ctx) {
 			continue
 		}
@@ -219,6 +217,20 @@ func (s *Stack) keepHouse(ctx context.Context) {
 			s.log.WarnContext(ctx, "redriving ticks failed", "error", err)
 		} else if n > 0 {
 			s.log.WarnContext(ctx, "dead ticks sent again", "count", n)
+		}
+	}
+}
+
+// sweep deletes all rows that have expired: with a bound it would fall behind a busy
+// server for good.
+func (s *Stack) sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		deleted, err := s.store.Sweep(ctx, s.now(), sweepBatch)
+		if err != nil && ctx.Err() == nil {
+			s.log.WarnContext(ctx, "sweeping failed", "error", err)
+		}
+		if err != nil || deleted < sweepBatch {
+			return
 		}
 	}
 }
