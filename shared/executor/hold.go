@@ -116,6 +116,9 @@ func (h *hold) evict(ctx context.Context, c subagent.Conversation) error {
 	if err := old.begin(ctx); err != nil {
 		return err
 	}
+	if over, err := old.isOver(ctx); over || err != nil {
+		return err
+	}
 	h.Log.WarnContext(ctx, "turn evicted", "turn_id", c.Turn)
 	return old.giveUp(ctx, "its executor died and its message was lost")
 }

@@ -38,23 +38,33 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 	if err := h.begin(ctx); err != nil {
 		return err
 	}
-	if h.doubtful {
-		// Another receive of this message may have ended the turn since we read it.
-		if turn, err = e.Ledger.Turn(ctx, w.Owner, w.Turn); err != nil {
-			return h.again(ctx, 0, err)
-		}
-		if turn.Status == "" || turn.Done() {
-			turn.ID = w.Turn
-			return e.freePlace(ctx, turn, h.token)
-		}
-		h.turn = turn
+	if over, err := h.isOver(ctx); over || err != nil {
+		return err
 	}
 	// A turn that never had its place has brought down nobody: its receives were spent on
 	// a store that failed.
-	if h.repeated && receives-turn.HandOns >= platform.MaxReceives {
+	if h.repeated && receives-h.turn.HandOns >= platform.MaxReceives {
 		return h.giveUp(ctx, fmt.Sprintf("gave up after %d attempts that did not end", receives))
 	}
 	return h.take(ctx)
+}
+
+// isOver reads a doubtful turn again: since it was read, another receive of its message, or
+// whoever evicted it, may have ended it. Then it gives the place back.
+func (h *hold) isOver(ctx context.Context) (bool, error) {
+	if !h.doubtful {
+		return false, nil
+	}
+	turn, err := h.Ledger.Turn(ctx, h.turn.Owner, h.turn.ID)
+	if err != nil {
+		return false, h.again(ctx, 0, err)
+	}
+	if turn.Status == "" || turn.Done() {
+		turn.ID = h.turn.ID
+		return true, h.freePlace(ctx, turn, h.token)
+	}
+	h.turn = turn
+	return false, nil
 }
 
 // giveUp ends a turn that has brought down its executor each time, so that it does not

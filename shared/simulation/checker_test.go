@@ -122,6 +122,9 @@ func (c *checker) Wrote(before, after platform.Item) {
 		if !before.Exists() {
 			v.order = append(v.order, id)
 		}
+		if decode[subagent.Run](before).Status == subagent.Void {
+			delete(v.cancelled, id) // the name begins anew after a clear
+		}
 		v.runs[id] = decode[subagent.Run](after)
 		c.runChanged(v, decode[subagent.Run](before), v.runs[id])
 	case "TURN":
