@@ -19,8 +19,10 @@ const (
 	execution = "execution"
 )
 
-// quick mutants are those that are killed without a long search.
-func (m mutant) quick() bool { return m.page != execution }
+// quick mutants are those of the protocols that die without a search for a rare seed.
+func (m mutant) quick() bool {
+	return m.page != execution && (m.suite != simulation || m.which == "")
+}
 
 // mutants is the whole list.
 var mutants = slices.Concat(leaseMutants, giveUpMutants, claimMutants, decideMutants, backboneMutants, stepMutants)

@@ -2,7 +2,7 @@
 // order of steps of the sources at a time and expects a test to notice.
 //
 //	go run ./mutants                 all of them
-//	go run ./mutants -quick          those of the protocol pages: the models and pointed tests
+//	go run ./mutants -quick          those of the protocols that die without a search
 //	go run ./mutants claim           those with "claim" in their name
 //	go run ./mutants -write          bring the table of docs/mutants.md up to date; test nothing
 //
@@ -37,7 +37,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "only mutants of the protocol pages that one test kills at once")
+	quick := flags.Bool("quick", false, "only mutants of the protocols that die without a search for a rare seed")
 	write := flags.Bool("write", false, "write the table of "+page+" and test nothing")
 	parallel := flags.Int("parallel", 2, "how many mutants to test at a time")
 	switch err := flags.Parse(args); {

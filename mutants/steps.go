@@ -22,7 +22,7 @@ var stepMutants = []mutant{
 	{"a tick leaves a disarmed backbone as it is", backbone, "shared/reconcile/reconcile.go",
 		`		return r.update(ctx, w, read, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) { return b.Fence(w.Tick, read) })`,
 		`		return read, subagent.Apply, nil`,
-		simulation, "83"},
+		simulation, "297"},
 	{"a tick is acknowledged before its work", backbone, "shared/reconcile/reconcile.go",
 		`		if err != nil {
 			return err
@@ -44,7 +44,7 @@ var stepMutants = []mutant{
 	if tell != nil {
 		defer func() { _ = tell(ctx, l, &p) }()
 	}`,
-		simulation, ""},
+		simulation, "28"},
 	{"an executor does not look at what is above its run", ledger, "shared/executor/run.go",
 		`	if row.Parent != "" {
 		if ended, err := e.endWithParent`,
@@ -149,7 +149,7 @@ var stepMutants = []mutant{
 		case r.Status == "":
 			gone[r.ID] = generation
 `,
-		simulation, ""},
+		simulation, "83"},
 	{"a slot is marked before its handler is called", ledger, "shared/delivery/handler.go",
 		`	if err := c.callHolding(ctx, s.run, s.slot, s.token); err != nil {
 `,
