@@ -97,7 +97,7 @@ var stepMutants = []mutant{
 	{"a turn is not read again once its place is taken", ledger, "shared/executor/turn.go",
 		`	if !h.doubtful {`,
 		`	if true {`,
-		simulation, ""},
+		simulation, "83"},
 	{"a turn's reply is not what was said first", execution, "shared/executor/turn.go",
 		`	if err != nil || said == value {`,
 		`	if true {`,

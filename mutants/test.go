@@ -23,7 +23,7 @@ var suites = map[string]suite{
 	tables:     {"shared/subagent", nil, only("")},
 	checker:    {"shared/protocol", []string{"-test.run=Promises"}, only("Promises/")},
 	cases:      {"shared/cases", nil, only("")},
-	simulation: {"shared/simulation", []string{"-test.run=TestSimulation$", "-seeds=300"}, from},
+	simulation: {"shared/simulation", []string{"-test.run=TestSimulation$", "-seeds=600"}, from},
 }
 
 // order is by cost: what is not killed where the list says is tried in the others.
