@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/errand-dev/errand/shared/subagent"
@@ -118,6 +119,14 @@ var (
 	ErrRunEnded       = errors.New("the run has ended")
 	ErrNoRun          = errors.New("no such run")
 )
+
+// UnknownAgent is ErrUnknownAgent for a name, and tells which there are.
+func UnknownAgent(name string, known []string) error {
+	if len(known) == 0 {
+		return fmt.Errorf("%w: %q; none is registered", ErrUnknownAgent, name)
+	}
+	return fmt.Errorf("%w: %q; there are: %s", ErrUnknownAgent, name, strings.Join(known, ", "))
+}
 
 // CapError is returned by a dispatch beyond the cap. Nothing was written; the same
 // run id can be dispatched again later.

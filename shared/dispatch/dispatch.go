@@ -92,7 +92,7 @@ func (d *Dispatcher) check(req *Request) error {
 		}
 	}
 	if _, ok := d.Agents.Task(req.Agent); !ok {
-		return fmt.Errorf("%w: %q", agent.ErrUnknownAgent, req.Agent)
+		return agent.UnknownAgent(req.Agent, d.Agents.Tasks())
 	}
 	if name := req.Notice.Handler; name != "" {
 		full, ok := d.Agents.Resolve(req.By, name)

@@ -86,7 +86,7 @@ func (x *execution) prepare(ctx context.Context) (func() (any, error), error) {
 	x.Log.InfoContext(ctx, "executing run", "run_id", x.row.ID, "agent", x.row.Agent, "attempt", x.epoch)
 	task, ok := x.Agents.Task(x.row.Agent)
 	if !ok {
-		return nil, fmt.Errorf("%w: %q", agent.ErrUnknownAgent, x.row.Agent)
+		return nil, agent.UnknownAgent(x.row.Agent, x.Agents.Tasks())
 	}
 	input, err := x.Ledger.LoadValue(ctx, x.row.Owner, x.row.Input)
 	if err != nil {

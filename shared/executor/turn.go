@@ -194,7 +194,7 @@ func (h *hold) perform(ctx context.Context) (string, error) {
 func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	chat, ok := h.Agents.Chat(h.place().Agent)
 	if !ok {
-		return "", fmt.Errorf("%w: %q", agent.ErrUnknownAgent, h.place().Agent)
+		return "", agent.UnknownAgent(h.place().Agent, h.Agents.Chats())
 	}
 	reply, err := agent.Protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, h)) })
 	if err != nil || reply == "" {

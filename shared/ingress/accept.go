@@ -122,7 +122,7 @@ func (s *Service) checkTurn(ctx context.Context, req TurnRequest) error {
 		return nil
 	}
 	if _, ok := s.Agents.Chat(req.Agent); !ok {
-		return fmt.Errorf("%w: %q", agent.ErrUnknownAgent, req.Agent)
+		return agent.UnknownAgent(req.Agent, s.Agents.Chats())
 	}
 	c, err := s.Ledger.Conversation(ctx, req.Owner)
 	if err == nil && c.CreatedAt != 0 && c.Agent != req.Agent {
