@@ -81,7 +81,7 @@ func judge(r api.Run, now time.Time) (problem, command string) {
 
 func (s session) printFindings(findings []finding, runs int) error {
 	if len(findings) == 0 {
-		return s.printf("%d runs, all as they should be\n", runs)
+		return s.printf("nothing to mend; runs looked at: %d\n", runs)
 	}
 	for _, f := range findings {
 		if err := s.printf("%s: %s\n  %s\n", f.RunID, f.Problem, f.Next); err != nil {

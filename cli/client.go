@@ -102,7 +102,10 @@ func (s session) next(p *api.Problem) string {
 	case "unauthenticated":
 		return "give a token with --token or $" + envToken
 	case "not-found":
-		return fmt.Sprintf("see what there is with: errand runs -c %s (a conversation begins with: errand send -c %s 'say hello')", s.conversation, s.conversation)
+		if strings.Contains(p.Detail, "conversation "+s.conversation) {
+			return fmt.Sprintf("name another with -c; this one begins with: errand send -c %s hello", s.conversation)
+		}
+		return fmt.Sprintf("see what there is with: errand runs -c %s (-c names another conversation)", s.conversation)
 	case "nothing-to-redrive":
 		return fmt.Sprintf("see where the run stands with: errand show -c %s RUN", s.conversation)
 	case "concurrency-limit":
@@ -116,7 +119,10 @@ func (s session) next(p *api.Problem) string {
 // oneArg wants exactly one argument, of that name.
 func oneArg(name string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
+		if len(args) == 1 && args[0] == "" {
+			return usageError{fmt.Errorf("the %s of %s is empty; see '%s --help'", name, cmd.CommandPath(), cmd.CommandPath())}
+		}
+		if len(args) != 1 {
 			return usageError{fmt.Errorf("%s takes one %s, got %d arguments; see '%s --help'", cmd.CommandPath(), name, len(args), cmd.CommandPath())}
 		}
 		return nil

@@ -73,7 +73,7 @@ func TestARunIsSentShownWatchedAndCancelled(t *testing.T) {
 		{[]string{"tail", "--once"}, "turn.completed"},
 		{[]string{"tail", "--once", id}, "run.dispatched"},
 		{[]string{"why", id}, "lease held until"},
-		{[]string{"audit"}, "all as they should be"},
+		{[]string{"audit"}, "nothing to mend; runs looked at: 1\n"},
 		{[]string{"cancel", id, "--reason", "enough"}, "run " + id + " is aborted"},
 		{[]string{"runs"}, "enough"},
 	} {
@@ -120,7 +120,7 @@ func TestWhatGoesWrongSaysWhatToDo(t *testing.T) {
 		"no server":                {[]string{"runs", "--endpoint", "http://127.0.0.1:1"}, exitFailed, "start it with: errand serve --lab"},
 		"an endpoint that is none": {[]string{"runs", "--endpoint", "here"}, exitUsage, "no http or https URL"},
 		"another token":            {[]string{"runs", "--token", "wrong"}, exitFailed, "give a token with --token"},
-		"no such conversation":     {[]string{"runs", "-c", "none"}, exitFailed, "errand send -c none"},
+		"no such conversation":     {[]string{"runs", "-c", "none"}, exitFailed, "this one begins with: errand send -c none hello"},
 		"no such run":              {[]string{"show", "none"}, exitFailed, "errand runs -c c1"},
 		"nothing to redrive":       {[]string{"redrive", "none"}, exitFailed, "errand runs -c c1"},
 		"an id that is none":       {[]string{"why", "a b"}, exitUsage, "invalid id"},
@@ -129,6 +129,8 @@ func TestWhatGoesWrongSaysWhatToDo(t *testing.T) {
 		"an argument too much":     {[]string{"audit", "x"}, exitUsage, "takes no arguments"},
 		"an unknown flag":          {[]string{"tail", "--nope"}, exitUsage, "see 'errand tail --help'"},
 		"an unknown command":       {[]string{"nope"}, exitUsage, "no command \"nope\""},
+		"no message at all":        {[]string{"send", ""}, exitUsage, "the MESSAGE of errand send is empty"},
+		"a slot that is none":      {[]string{"redrive", "none", "--slot", "end"}, exitUsage, "it is finish or give_up"},
 		"an empty message":         {[]string{"send", " "}, exitFailed, "the message is empty"},
 		"no reply in time":         {[]string{"send", "--timeout", "50ms", "sleep 60000"}, exitFailed, "the turn goes on"},
 	} {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -64,6 +65,9 @@ redriven, after its cause was repaired. Its handler gets a new delivery id.`,
   errand redrive r-abc --slot give_up`,
 		Args: oneArg("RUN"),
 		RunE: f.client(func(ctx context.Context, s session, args []string) error {
+			if slot != "" && slot != "finish" && slot != "give_up" {
+				return usageError{fmt.Errorf("there is no slot %q; it is finish or give_up", slot)}
+			}
 			run, err := s.Redrive(ctx, s.conversation, args[0], slot)
 			if err != nil {
 				return err
