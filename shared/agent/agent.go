@@ -30,8 +30,8 @@ type Task func(ctx context.Context, run *Run) (any, error)
 // Chat is the agent of a conversation: it answers one turn.
 type Chat func(ctx context.Context, turn *Turn) (string, error)
 
-// Handler is called for a slot of a run. It runs at least once, and again only after a
-// crash or failure inside it; Delivery.ID is the same each time.
+// Handler is called for a slot of a run whose dispatch named it in Notice.Handler. It runs
+// at least once, and again only after a crash or failure inside it; Delivery.ID is the same each time.
 type Handler func(ctx context.Context, d Delivery) error
 
 // Delivery tells a handler or hook of the end of a run.

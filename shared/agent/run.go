@@ -157,15 +157,20 @@ type Line struct {
 // Dispatch is a request for a background run.
 type Dispatch struct {
 	// Key makes the run's id, with the id of the run or turn that dispatches: the same
-	// key is the same run, also when the code is executed again. Give either Key or RunID.
-	Key   string
+	// key is the same run, also when the code is executed again. Without one it is the
+	// place among the caller's dispatches, which must then come in the same order each time.
+	Key string
+	// RunID, if set, is the run's id; Key is not looked at then.
 	RunID string
+	// Agent is the name of a registered task.
 	Agent string
+	// Input is encoded as JSON, the task reads it with Run.Input.
 	Input any
 	// Awaited: the result is taken by Await instead of being delivered.
 	Awaited bool
-	Notice  subagent.Notice
-	Budget  subagent.Budget
+	// Notice says who is told of the end, and of which milestones. Zero means nobody.
+	Notice subagent.Notice
+	Budget subagent.Budget
 }
 
 // Dispatch starts a background run and returns at once. The run that has the id

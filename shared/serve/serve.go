@@ -46,7 +46,8 @@ type Options struct {
 	Now func() time.Time
 	// Show is given progress as it is reported; it must not block.
 	Show func(subagent.Owner, ledger.Event)
-	Log  *slog.Logger
+	// Log is given what the stack does, also the address that it serves; nil means silence.
+	Log *slog.Logger
 }
 
 // Stack is everything of one process.
