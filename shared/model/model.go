@@ -1,6 +1,6 @@
 // Package model is the one interface that Errand asks language models through.
-// Adapters are named after what they speak to: scriptmodel answers from a file,
-// anthropicmodel, openaimodel and bedrockmodel from their vendor's API.
+// Package scriptmodel answers from a script. There are no adapters for vendors' APIs
+// yet; one is a type with this one method.
 package model
 
 import (
