@@ -40,7 +40,7 @@ func run(ctx context.Context, port string) error {
 	}
 	// MiniStack ends when its standard input closes, so with this process.
 	server := exec.CommandContext(ctx, "sh", filepath.Join(root, "localstack", "ministack.sh"), "run", port)
-	server.Env = append(os.Environ(), "ERRAND_STDIN_GUARD=1")
+	server.Env = append(os.Environ(), "ERRAND_STDIN_GUARD=1", "AUTH=true") // AUTH: roles are enforced
 	server.Stderr = os.Stderr
 	if _, err := server.StdinPipe(); err != nil {
 		return err
