@@ -6,6 +6,8 @@
 // user that match the regular expression (case is ignored; no pattern matches anything). The first
 // scene that matches is played. Its answers are separated by "---" and given in order;
 // which one is due is read from the request: as many as the model has said since those words.
+// Words that no scene matches do not count: the scene of the words before them goes on.
+// A last scene without a pattern answers them instead.
 //
 //	# Comments begin with a number sign.
 //	when capital of (\w+)

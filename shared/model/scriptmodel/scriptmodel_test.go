@@ -59,6 +59,19 @@ func TestTheAnswerThatIsDueIsReadFromTheRequest(t *testing.T) {
 	}
 }
 
+func TestWordsThatNoSceneMatchesGoOnWithTheSceneBefore(t *testing.T) {
+	said := []model.Message{user("count"), {Role: model.Assistant, Text: "one"}, user("and?")}
+	for script, want := range map[string]string{
+		"when count\none\n---\ntwo":                "two",
+		"when count\none\n---\ntwo\nwhen\nPardon?": "Pardon?",
+	} {
+		res, err := parse(t, script).Generate(t.Context(), "k", model.Request{Messages: said}, nil)
+		if err != nil || res.Text != want {
+			t.Errorf("%q answers %q, %v; want %q", script, res.Text, err, want)
+		}
+	}
+}
+
 func TestWhatTheScriptDoesNotForeseeIsInvalid(t *testing.T) {
 	m := parse(t, capitals)
 	for _, messages := range [][]model.Message{
