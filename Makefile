@@ -3,10 +3,10 @@ GO ?= go
 PACKAGES = ./cli/... ./examples/... ./functions/... ./localstack/... ./mutants/... ./shared/... .
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint build simulate crash bench check-protocols mutants aws
+.PHONY: help run demo test lint build simulate crash bench check-protocols mutants infra-test localstack-test localstack-up localstack-down
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
 run: ## run the whole stack in one process, with the lab agents
 	$(GO) run . serve --lab
@@ -14,7 +14,7 @@ run: ## run the whole stack in one process, with the lab agents
 demo: ## import a real CSV file in the background while a conversation goes on
 	$(GO) run . demo
 
-test: ## all tests, with the race detector
+test: ## all tests but those of the AWS stack, with the race detector
 	$(GO) test -race $(PACKAGES)
 
 lint: ## gofmt, go vet, tidy go.mod
@@ -42,3 +42,15 @@ crash: ## kill the real server 120 times under load
 
 bench: ## the numbers of docs/benchmarks.md
 	$(GO) test ./shared/serve -run '^$$' -bench . -timeout 30m
+
+infra-test: ## the template of the AWS stack; needs Node
+	$(GO) test ./infra
+
+localstack-test: ## deploy the stack to an AWS-compatible endpoint and drive it; needs Node and Python 3
+	ERRAND_DEPLOY=1 $(GO) test ./localstack/deploy -count=1 -timeout 30m -v
+
+localstack-up: ## leave such a stack running on port 4566
+	localstack/deploy.sh up
+
+localstack-down: ## end it
+	localstack/deploy.sh down
