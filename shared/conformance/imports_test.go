@@ -29,6 +29,7 @@ func TestImportsPointDown(t *testing.T) {
 		pure     = shared("subagent", "platform")
 		aws      = shared("dynamostore", "sqsqueue", "sqsbatch", "schedulertimer", "s3blob", "awsclient", "bedrockmodel")
 		adapters = append(shared("sqlitestore"), aws...)
+		cdk      = []string{"github.com/aws/aws-cdk-go", "github.com/aws/constructs-go", "github.com/aws/jsii-runtime-go"}
 		wiring   = shared("serve", "cloud") // put the whole stack together
 		mayAWS   = append([]string{module + "functions", module + "infra", module + "localstack"}, aws...)
 	)
@@ -43,6 +44,8 @@ func TestImportsPointDown(t *testing.T) {
 				refuse("the rules use the standard library only")
 			case within(path, shared("subagent")...) && slices.Contains([]string{"os", "net", "net/http", "log", "log/slog"}, imported):
 				refuse("the rules are pure")
+			case within(imported, cdk...) && !within(path, module+"infra"):
+				refuse("only the stack may know the CDK")
 			case within(imported, "github.com/aws") && !within(path, mayAWS...):
 				refuse("only what is made for AWS may know it")
 			case within(imported, module+"functions"):
