@@ -1,11 +1,13 @@
 // Command hello is a whole program over Errand: one background subagent, one
-// conversation agent that dispatches it, and the HTTP API, in one process.
+// conversation agent that dispatches it, and the HTTP API, in one process. Talk to it from
+// another terminal: go run . send hello; go run . runs
 package main
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"time"
@@ -46,7 +48,7 @@ func assistant(ctx context.Context, turn *agent.Turn) (string, error) {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, "127.0.0.1:8080", ".errand"); err != nil {
+	if err := run(ctx, "127.0.0.1:8080", ".errand/hello"); err != nil {
 		log.Fatal(err)
 	}
 }
@@ -59,7 +61,7 @@ func run(ctx context.Context, address, dir string) error {
 	if err := agents.AddChat("assistant", assistant); err != nil {
 		return err
 	}
-	stack, err := serve.Open(ctx, serve.Options{Dir: dir, Agents: agents})
+	stack, err := serve.Open(ctx, serve.Options{Dir: dir, Agents: agents, Log: slog.Default()})
 	if err != nil {
 		return err
 	}
