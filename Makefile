@@ -3,7 +3,7 @@ GO ?= go
 PACKAGES = ./cli/... ./examples/... ./functions/... ./localstack/... ./mutants/... ./shared/... .
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test lint build simulate crash bench check-protocols mutants infra-test localstack-test localstack-up localstack-down
+.PHONY: help run demo test lint build simulate crash bench check-protocols mutants mutants-all infra-test localstack-test localstack-up localstack-down
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
@@ -34,7 +34,10 @@ simulate: ## 10,000 seeded conversations with faults
 check-protocols: ## the model checkers at full size
 	ERRAND_PROTOCOLS=full $(GO) test ./shared/protocol -timeout 60m -v
 
-mutants: ## break each rule once; a test must fail
+mutants: ## break each rule of the protocols once; a test must fail
+	$(GO) run ./mutants -quick
+
+mutants-all: ## all mutants, also those that only the simulation kills
 	$(GO) run ./mutants
 
 crash: ## kill the real server 120 times under load
