@@ -35,6 +35,8 @@ type hold struct {
 	stopped bool
 	steps   map[string]ledger.Step
 	loaded  bool
+	// further: a new step was finished.
+	further bool
 	// repeated: the turn had the place before, so it may have a journal.
 	repeated bool
 	// seen is the conversation as it was read before the turn was. If it has changed since,
@@ -230,4 +232,10 @@ func (h *hold) stop() {
 	h.stopped = true
 	h.heartbeat.Stop()
 	h.flush.Stop()
+}
+
+func (h *hold) gotFurther() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.further
 }

@@ -275,8 +275,11 @@ func (h *hold) retry(ctx context.Context, cause error) error {
 func (h *hold) handOn(ctx context.Context, cause error) error {
 	fresh := h.receives >= platform.MaxReceives
 	turn, outcome, err := h.Ledger.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
-		return t.HandOn(fresh)
+		return t.HandOn(fresh, h.gotFurther())
 	})
+	if err == nil && turn.Stalled() {
+		return h.finish(ctx, subagent.Error, "", fmt.Sprintf("it was handed on %d times without finishing a step", turn.Stops))
+	}
 	if err != nil || outcome != subagent.Apply || !fresh {
 		return h.again(ctx, 0, errors.Join(cause, err))
 	}

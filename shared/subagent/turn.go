@@ -51,6 +51,8 @@ type Turn struct {
 	Failures int `json:"fails,omitempty"`
 	// HandOns counts executors that handed the turn on under its present message.
 	HandOns int `json:"on,omitempty"`
+	// Stops counts executors in a row that handed the turn on without finishing a step.
+	Stops int `json:"stops,omitempty"`
 
 	Reply   Value  `json:"reply,omitzero"`
 	Problem string `json:"err,omitempty"`
@@ -87,12 +89,24 @@ func (t Turn) Fail() (Turn, Outcome) {
 	return t, Apply
 }
 
-// HandOn counts an executor that had to stop; fresh begins a new count, with a new message.
-func (t Turn) HandOn(fresh bool) (Turn, Outcome) {
+// maxStops is how many executors in a row a turn may use up without finishing a step: on
+// Lambda each is paid for in full.
+const maxStops = 20
+
+// Stalled reports whether the turn must not be handed on once more.
+func (t Turn) Stalled() bool { return t.Stops >= maxStops }
+
+// HandOn counts an executor that had to stop; fresh begins a new count, with a new
+// message. further says that it finished a new step.
+func (t Turn) HandOn(fresh, further bool) (Turn, Outcome) {
 	if t.Done() {
 		return t, Ended
 	}
 	t.HandOns++
+	t.Stops++
+	if further {
+		t.Stops = 0
+	}
 	if fresh {
 		t.HandOns = 0
 	}

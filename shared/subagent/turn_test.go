@@ -169,3 +169,19 @@ func FuzzCheckIDAcceptsItsAlphabetOnly(f *testing.F) {
 		}
 	})
 }
+
+func TestATurnIsNotHandedOnForEver(t *testing.T) {
+	turn := subagent.Turn{Status: subagent.Queued}
+	for n := 1; !turn.Stalled(); n++ {
+		if n > 100 {
+			t.Fatal("a turn that finishes no step is handed on for ever")
+		}
+		turn, _ = turn.HandOn(n%5 == 0, false)
+	}
+	if turn, _ = turn.HandOn(false, true); turn.Stalled() {
+		t.Error("a turn that finished a step is taken for stalled")
+	}
+	if _, o := (subagent.Turn{Status: subagent.Completed}).HandOn(false, false); o != subagent.Ended {
+		t.Errorf("an ended turn: %v", o)
+	}
+}
