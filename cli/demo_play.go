@@ -203,10 +203,21 @@ func (p *play) advance(ctx context.Context) (done bool, err error) {
 		}
 		p.waiting = false
 	}
+	for p.said < len(p.script) && p.tooLate(runs) {
+		p.said++
+	}
 	if p.said < len(p.script) {
 		return false, p.sayNext(ctx, runs)
 	}
 	return p.settled(ctx, runs)
+}
+
+// tooLate reports whether the next line asks about an import that has ended.
+func (p *play) tooLate(runs []subagent.Run) bool {
+	if strings.HasPrefix(p.script[p.said].say, "import ") {
+		return false
+	}
+	return slices.ContainsFunc(runs, func(r subagent.Run) bool { return r.Notice.Source == p.source && !r.Status.Live() })
 }
 
 func (p *play) sayNext(ctx context.Context, runs []subagent.Run) error {
