@@ -1,6 +1,28 @@
 // Package lab holds agents that make every path of Errand visible without a model:
 // they echo, sleep, fail, stall, ignore their cancel, work in steps, dispatch trees.
 // `errand serve --lab` and the tests register them.
+//
+// The tasks and their inputs; a field that is left out is zero:
+//
+//	lab-echo      {"text":"…"}                                        ends with its input
+//	lab-sleep     {"ms":N, "progress_every_ms":N, "output":…}         ends after ms
+//	lab-fail      {"after_ms":N, "message":"…", "times":N}            fails; the first times are tried again
+//	lab-stall     {"signal_first":true}                               works until it is cancelled or given up
+//	lab-stubborn  {"ms":N}                                            ends after ms, whoever cancels it
+//	lab-steps     {"steps":N, "ms_each":N}                            says how often each step ran
+//	lab-tree      {"children":N, "depth":N, "ms":N}                   dispatches runs like itself
+//
+// All take "milestones":[{"name":"half","at_ms":500}] as well. The handlers lab-ok, lab-always-fails,
+// lab-fails-N (N times) and lab-slow-N (for N ms) tell the log that they were called.
+//
+// The chat "lab" does what a message says:
+//
+//	dispatch AGENT INPUT [DETACHED]   DETACHED is what agent.ParseDetached reads
+//	list, cancel RUN, say TEXT, sleep MS
+//
+// For example:
+//
+//	dispatch lab-sleep {"ms":900} {"on_finish":"lab-ok"}
 package lab
 
 import (
