@@ -29,7 +29,13 @@ const (
 
 // newClients returns the commands that talk to a running server.
 func newClients() []*cobra.Command {
-	return []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newAudit()}
+	clients := []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newAudit()}
+	for _, cmd := range clients {
+		if strings.Contains(cmd.Use, "RUN") {
+			cmd.Long += "\n\nRUN is an id, as 'errand runs' lists them for the same conversation."
+		}
+	}
+	return clients
 }
 
 // clientFlags are what every command that talks to a server takes.

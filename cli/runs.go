@@ -19,7 +19,7 @@ func newRuns() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List the background runs of a conversation",
-		Long:  `Lists the background runs of a conversation with their state and what they report.`,
+		Long:  `Lists the background runs of a conversation, by their ids, with their state and what they report.`,
 		Example: `  errand runs
   errand runs --active -c other --json`,
 		Args: noArgs,
