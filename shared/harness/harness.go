@@ -7,6 +7,17 @@
 // under a key made of its place in the loop. A request is never stored: it is rebuilt
 // from the results in the journal. So a run that is killed anywhere goes on where it
 // was, and no finished call is paid for twice.
+//
+// Besides an agent's own tools its model is offered:
+//
+//	background_NAME    sends the subagent of that name off and goes on
+//	ask_NAME           waits for its answer; in runs only
+//	manage_work, read_subagent, send_followup    for what was sent off
+//	report_progress    in runs only
+//	read_result        for results that were too long to show
+//
+// Agent, NewTool, Subagent and others have examples that run; a whole program is
+// examples/assistant.
 package harness
 
 import (
