@@ -49,14 +49,18 @@ type Delivery struct {
 
 // Info describes a run.
 type Info struct {
-	Owner             subagent.Owner
-	ID                string
-	Agent             string
-	Parent            string
-	Status            subagent.Status
-	Summary           string
-	Problem           string
-	Reason            string
+	Owner subagent.Owner
+	ID    string
+	Agent string
+	// Parent is the run that dispatched it, empty for a turn or the API.
+	Parent string
+	Status subagent.Status
+	// Summary is the beginning of the output, Problem the text of the error that it ended with.
+	Summary string
+	Problem string
+	// Reason is set on ends that the task did not choose: what a cancel gave, or one like subagent.ReasonBudget.
+	Reason string
+	// ChildStillRunning: it was given up and may be at work all the same.
 	ChildStillRunning bool
 	Source            string
 	Progress          subagent.Progress
