@@ -82,6 +82,12 @@ func (m marks) pass(ctx context.Context, run *agent.Run, d, every time.Duration,
 			}
 			todo = todo[1:]
 		}
+		if every > 0 {
+			p := agent.Progress{Fraction: agent.Fraction(age.Milliseconds(), d.Milliseconds()), Message: fmt.Sprintf("slept %d ms", age.Milliseconds())}
+			if err := run.Progress(ctx, p); err != nil && obey {
+				return err
+			}
+		}
 		if age >= d && len(todo) == 0 {
 			return nil
 		}
@@ -91,10 +97,6 @@ func (m marks) pass(ctx context.Context, run *agent.Run, d, every time.Duration,
 		}
 		if every > 0 {
 			next = min(next, every)
-			p := agent.Progress{Fraction: agent.Fraction(age.Milliseconds(), d.Milliseconds()), Message: fmt.Sprintf("slept %d ms", age.Milliseconds())}
-			if err := run.Progress(ctx, p); err != nil && obey {
-				return err
-			}
 		}
 		timer := time.NewTimer(next)
 		select {
