@@ -259,7 +259,7 @@ func (c *Control) Clear(ctx context.Context, o subagent.Owner) error {
 		}
 		c.Courier.Hook(ctx, next)
 		if _, _, err := c.Ledger.UpdateBackbone(ctx, o, subagent.Backbone{}, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
-			return b.Settle(row.ID, next.Redrives)
+			return b.Close(next)
 		}); err != nil {
 			return err
 		}

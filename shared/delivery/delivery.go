@@ -110,6 +110,9 @@ func (c *Courier) inject(ctx context.Context, l *ledger.Ledger, p Parcel, tell f
 	}
 	told := p.Run.Status
 	run, outcome, err := l.UpdateRun(ctx, p.Run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		if r.Generation != p.Run.Generation {
+			return r, subagent.Stale // the id was given to another run since
+		}
 		return r.MarkInjected(p.Slot, told, l.Now())
 	})
 	if err != nil {
@@ -140,7 +143,7 @@ func (c *Courier) settle(ctx context.Context, l *ledger.Ledger, p Parcel, run su
 	var before subagent.Backbone
 	after, outcome, err := l.UpdateBackbone(ctx, run.Owner, p.Backbone, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
 		before = b
-		return b.Settle(run.ID, run.Redrives)
+		return b.Close(run)
 	})
 	return outcome == subagent.Apply && before.Armed && !after.Armed, err
 }

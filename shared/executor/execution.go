@@ -91,7 +91,7 @@ func (x *execution) setRead(n int) {
 // write applies a rule that needs our lease to the row. If it is refused, the task
 // must stop: its context ends with the cause, which is also returned.
 func (x *execution) write(ctx context.Context, rule func(subagent.Run) (subagent.Run, subagent.Outcome)) error {
-	row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), rule)
+	row, outcome, err := x.update(ctx, x.Ledger, rule)
 	if err != nil {
 		return err
 	}
@@ -104,6 +104,17 @@ func (x *execution) write(ctx context.Context, rule func(subagent.Run) (subagent
 	cause := causeOf(row, x.epoch)
 	x.cancel(cause)
 	return cause
+}
+
+// update applies a rule to the run's row, if it is still that of our run: one that has the
+// same id since the conversation was cleared has another generation.
+func (x *execution) update(ctx context.Context, l *ledger.Ledger, rule func(subagent.Run) (subagent.Run, subagent.Outcome)) (subagent.Run, subagent.Outcome, error) {
+	return l.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		if r.Generation != x.row.Generation {
+			return r, subagent.Stale
+		}
+		return rule(r)
+	})
 }
 
 // causeOf says why a row refuses its executor.

@@ -136,7 +136,7 @@ func (x *execution) settle(ctx context.Context, output any, err, cause error) er
 	case err == nil:
 		return x.end(ctx, output)
 	case errors.Is(cause, agent.ErrGivenUp):
-		_, _, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		_, _, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 			return r.TearDown(x.epoch)
 		})
 		return err
@@ -212,7 +212,7 @@ func (x *execution) parcel(row subagent.Run) delivery.Parcel {
 func (x *execution) writeEnd(ctx context.Context, l *ledger.Ledger, result subagent.Result) (subagent.Run, error) {
 	for {
 		read, progress := x.state()
-		row, outcome, err := l.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		row, outcome, err := x.update(ctx, l, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 			if progress != nil {
 				r.Progress, r.LastSignal = *progress, max(r.LastSignal, progress.At)
 			}
@@ -246,7 +246,7 @@ type ended struct {
 
 // handOn gives the run to another execution, after delay.
 func (x *execution) handOn(ctx context.Context, failed bool, delay time.Duration) error {
-	row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+	row, outcome, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.HandOn(x.epoch, x.Ledger.Now(), failed, delay, "")
 	})
 	if err != nil {
@@ -262,7 +262,7 @@ func (x *execution) handOn(ctx context.Context, failed bool, delay time.Duration
 // suspend lets the run wait for its child without a process. The child may have ended
 // before the row said so; its signal then found the lease held.
 func (x *execution) suspend(ctx context.Context, waitsFor string) error {
-	row, outcome, err := x.Ledger.UpdateRun(ctx, x.current(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+	row, outcome, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.HandOn(x.epoch, x.Ledger.Now(), false, 0, waitsFor)
 	})
 	if err != nil {

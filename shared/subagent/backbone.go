@@ -194,6 +194,15 @@ func (b Backbone) Settle(id string, redrives int) (Backbone, Outcome) {
 	return b, Apply
 }
 
+// Close is Settle for a run as its row was read. The place of another run that has the
+// same id since the conversation was cleared stays: generations only rise.
+func (b Backbone) Close(r Run) (Backbone, Outcome) {
+	if have, ok := b.Open[r.ID]; ok && have.Redrives == 0 && have.Generation > r.Generation {
+		return b, Mine
+	}
+	return b.Settle(r.ID, r.Redrives)
+}
+
 // Warn raises or resets the live-count warning: Apply with Warned set means "warn now".
 func (b Backbone) Warn() (Backbone, Outcome) {
 	over := b.Live() >= WarnAt
