@@ -355,7 +355,9 @@ func (c *checker) enter(inv *invocation, kind string, o subagent.Owner, id strin
 		b.key = kind + " " + o.Tenant + "/" + o.Conversation
 	}
 	for _, other := range c.bodies {
-		if other.key == b.key && !other.disturbed() && !b.disturbed() {
+		// After a clear an id begins anew: the code of the run that had it stops at its next
+		// step or heartbeat, and until then writes nothing.
+		if other.key == b.key && !other.disturbed() && !b.disturbed() && !v.cleared {
 			c.fail("%s runs in %v and in %v at a time", b.key, other.p, p)
 		}
 	}
