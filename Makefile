@@ -44,7 +44,11 @@ crash: ## kill the real server 120 times under load
 	$(GO) test ./shared/crash -count=1 -timeout 30m -v -kills 120
 
 bench: ## the numbers of docs/benchmarks.md
-	$(GO) test ./shared/serve -run '^$$' -bench . -timeout 30m
+	$(GO) test ./shared/serve -run '^$$' -bench 'Dispatch|EndTo|Detached' -benchtime 2000x
+	$(GO) test ./shared/serve -run '^$$' -bench 'Claim|Tick' -benchtime 200x
+	$(GO) test ./shared/serve -run '^$$' -bench 'Idle|Recovery' -benchtime 1x
+	$(GO) test ./shared/crash -run '^$$' -bench Restart -benchtime 20x
+	$(GO) test -v -count=1 -run TestBilled ./localstack/bill
 
 infra-test: ## the template of the AWS stack; needs Node
 	$(GO) test ./infra
