@@ -36,6 +36,8 @@ type reply struct {
 	Stop  model.Stop  `json:"stop"`
 	Usage model.Usage `json:"usage,omitzero"`
 	Model string      `json:"model,omitempty"`
+	// Opaque is what the adapter wants back with the next request.
+	Opaque json.RawMessage `json:"opaque,omitempty"`
 }
 
 // wish is a call that the model wants made.
@@ -46,7 +48,7 @@ type wish struct {
 }
 
 func replyOf(res model.Response) reply {
-	r := reply{Text: res.Text, Stop: res.Stop, Usage: res.Usage, Model: res.Model}
+	r := reply{Text: res.Text, Stop: res.Stop, Usage: res.Usage, Model: res.Model, Opaque: res.Opaque}
 	for _, c := range res.Calls {
 		r.Calls = append(r.Calls, wish{c.ID, c.Name, string(c.Arguments)})
 	}

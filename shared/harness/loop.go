@@ -54,7 +54,7 @@ func (x *session) take(ctx context.Context, n int, r reply) (answer string, done
 
 // remember adds the answer to the context. Calls without an id of their own get one.
 func (x *session) remember(n int, r reply) {
-	m := model.Message{Role: model.Assistant, Text: r.Text}
+	m := model.Message{Role: model.Assistant, Text: r.Text, Opaque: r.Opaque}
 	for i := range r.Calls {
 		c := &r.Calls[i]
 		name := fmt.Sprintf("%d-%d", n, i)

@@ -1,6 +1,6 @@
 // Package model is the one interface that Errand asks language models through.
-// Package scriptmodel answers from a script. There are no adapters for vendors' APIs
-// yet; one is a type with this one method.
+// Package scriptmodel answers from a script; anthropicmodel, openaimodel and bedrockmodel
+// ask vendors through their own SDKs.
 package model
 
 import (
@@ -20,6 +20,18 @@ type Model interface {
 	//
 	// A failure is an *Error. ctx ends the call; its cause is what the error wraps then.
 	Generate(ctx context.Context, key string, req Request, stream func(text string)) (Response, error)
+}
+
+// Background is a Model whose vendor answers a long request without a connection that is
+// held open: it is submitted, and its answer fetched later, by any process.
+type Background interface {
+	Model
+	// Submit begins the call and returns the vendor's id for it. key is as for Generate.
+	Submit(ctx context.Context, key string, req Request) (id string, err error)
+	// Fetch returns the answer once done is true. Fetching again gives the same answer.
+	Fetch(ctx context.Context, id string) (res Response, done bool, err error)
+	// Abandon stops the call, so that it costs no more. One that has ended is left alone.
+	Abandon(ctx context.Context, id string) error
 }
 
 // Role says who speaks.
@@ -50,6 +62,8 @@ type Message struct {
 	Text    string
 	Calls   []Call
 	Results []Result
+	// Opaque is the Response.Opaque of the answer that this message repeats.
+	Opaque json.RawMessage
 }
 
 // Tool is a function that the model may call.
@@ -94,6 +108,10 @@ type Response struct {
 	Usage Usage
 	// Model is the model that answered, as the vendor names it.
 	Model string
+	// Opaque is what the adapter wants back with this answer in the next request, like
+	// signed reasoning. It is JSON, kept in the journal, and means nothing to anybody else; an
+	// adapter passes over what another one wrote.
+	Opaque json.RawMessage
 }
 
 // Usage counts tokens, as the vendor bills them.
