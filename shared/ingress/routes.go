@@ -78,6 +78,10 @@ func conversationRoutes() []route {
 		{method: "GET", path: conversationPath + "/events", name: "listEvents", summary: "The event log, waiting for the next event", handle: getEvents,
 			query: []string{"after", "wait_ms", "limit"}, headers: []string{resumeHeader},
 			status: http.StatusOK, answer: api.EventPage{}, problems: []string{codeNotFound, codeNotAcceptable}},
+		{method: "GET", path: conversationPath + "/audit", name: "auditConversation", summary: "What is not as it should be in a conversation", handle: getAudit,
+			status: http.StatusOK, answer: api.Audit{}, problems: []string{codeNotFound}},
+		{method: "POST", path: conversationPath + "/repair", name: "repairConversation", summary: "Send the tick and the wake that may be lost; write nothing", handle: postRepair,
+			status: http.StatusAccepted, answer: api.Repair{}, problems: []string{codeNotFound}},
 	}
 }
 

@@ -1,0 +1,286 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Kind says what is wrong.
+type Kind string
+
+const (
+	// Orphan: a place in the backbone whose run has no row, or has settled.
+	Orphan Kind = "orphan"
+	// Unplaced: an outstanding run without a place, at which no tick looks.
+	Unplaced Kind = "unplaced"
+	// Undelivered: an end or a give-up that nobody was told of.
+	Undelivered Kind = "undelivered"
+	// DeadLetter: a delivery that was given up after its last try.
+	DeadLetter Kind = "dead-letter"
+	// Overdue: the backbone's tick has not come; Stopped: it has places and no tick.
+	Overdue Kind = "overdue-backbone"
+	Stopped Kind = "stopped-backbone"
+	// LeaseOverrun: an executor that died long ago, and no other has taken its work.
+	LeaseOverrun Kind = "lease-overrun"
+	// NotStarted: no executor has taken the run.
+	NotStarted Kind = "not-started"
+	// OverBudget: beyond its deadline or silent for too long, and not given up.
+	OverBudget Kind = "over-budget"
+	// NotWoken: it waits for a child that has ended.
+	NotWoken Kind = "not-woken"
+	// NotClosed: a given-up run whose watch is over.
+	NotClosed Kind = "not-closed"
+	// StuckTurn: a turn that nobody has begun, or whose executor is gone.
+	StuckTurn Kind = "stuck-turn"
+	// DuplicateTurn: two turns that tell the same of a run.
+	DuplicateTurn Kind = "duplicate-turn"
+	// DuplicateMessage: two replies to one turn, or one message twice.
+	DuplicateMessage Kind = "duplicate-message"
+)
+
+// Kinds lists them all.
+var Kinds = []Kind{Orphan, Unplaced, Undelivered, DeadLetter, Overdue, Stopped, LeaseOverrun, NotStarted, OverBudget, NotWoken,
+	NotClosed, StuckTurn, DuplicateTurn, DuplicateMessage}
+
+// Remedy says what mends a finding.
+type Remedy string
+
+const (
+	// Repair: a tick, or another wake (Auditor.Repair).
+	Repair Remedy = "repair"
+	// Redrive and Cancel are what a user does to the run.
+	Redrive Remedy = "redrive"
+	Cancel  Remedy = "cancel"
+	// None: nothing that is known; somebody must look.
+	None Remedy = "none"
+)
+
+// Finding is one thing that is not as it should be.
+type Finding struct {
+	Kind Kind
+	// Run, Slot and Turn name what it is about; they may be empty.
+	Run     string
+	Slot    subagent.Slot
+	Turn    string
+	Problem string
+	Remedy  Remedy
+}
+
+// Rows are all that is kept of a conversation, but its log and its values.
+type Rows struct {
+	Conversation subagent.Conversation
+	Backbone     subagent.Backbone
+	Runs         []subagent.Run
+	Turns        []subagent.Turn
+	Messages     []ledger.Message
+}
+
+// Late is how long something may take that should take seconds. A message that fails is
+// tried again for six minutes, a schedule for as long.
+const Late = 10 * time.Minute
+
+// Findings judges rows that were read at one moment, or nearly: what another writes in
+// between may look like damage (Auditor.Audit looks twice). They come in a fixed order.
+func Findings(rows Rows, now time.Time, t subagent.Terms) []Finding {
+	j := judge{Rows: rows, now: now, past: now.Add(-Late), terms: t, byID: map[string]subagent.Run{}}
+	for _, r := range rows.Runs {
+		j.byID[r.ID] = r
+	}
+	j.backbone()
+	for _, r := range rows.Runs {
+		j.run(r)
+	}
+	j.turns()
+	j.duplicates()
+	return j.found
+}
+
+type judge struct {
+	Rows
+	now, past time.Time
+	terms     subagent.Terms
+	byID      map[string]subagent.Run
+	found     []Finding
+}
+
+func (j *judge) add(f Finding, format string, args ...any) {
+	f.Problem = fmt.Sprintf(format, args...)
+	if f.Remedy == "" {
+		f.Remedy = None
+	}
+	j.found = append(j.found, f)
+}
+
+// long reports whether at is set and long ago.
+func (j *judge) long(at subagent.Time) bool { return at != 0 && at <= subagent.At(j.past) }
+
+func (j *judge) ago(at subagent.Time) time.Duration { return j.now.Sub(at.Time()).Round(time.Second) }
+
+func (j *judge) backbone() {
+	b := j.Backbone
+	switch {
+	case !b.Armed && len(b.Open) > 0:
+		j.add(Finding{Kind: Stopped}, "no tick is armed for %d places; the next dispatch arms one", len(b.Open))
+	case b.Armed && j.long(b.Due):
+		j.add(Finding{Kind: Overdue, Remedy: Repair}, "tick %d has been due for %v", b.Epoch, j.ago(b.Due))
+	}
+	for _, id := range slices.Sorted(maps.Keys(b.Open)) {
+		place, run := b.Open[id], j.byID[id]
+		if !j.long(place.At) {
+			continue // its row may be on its way
+		}
+		f := Finding{Kind: Orphan, Run: id, Remedy: j.byTick()}
+		switch {
+		case run.Status == "" || run.Status == subagent.Void:
+			j.add(f, "its place has been taken for %v, and there is no run", j.ago(place.At))
+		case !run.Outstanding() && j.long(run.Settled()):
+			j.add(f, "its place is still taken %v after it settled", j.ago(run.Settled()))
+		}
+	}
+}
+
+// byTick is the remedy of what a tick mends, if there can be one.
+func (j *judge) byTick() Remedy {
+	if j.Backbone.Armed {
+		return Repair
+	}
+	return None
+}
+
+func (j *judge) run(r subagent.Run) {
+	for _, slot := range []subagent.Slot{subagent.Finish, subagent.GiveUp} {
+		// A give-up is owed only until the run has really ended.
+		if r.Delivery(slot).State == subagent.Dead && (slot == subagent.Finish || r.Status == subagent.Interrupted) {
+			j.add(Finding{Kind: DeadLetter, Run: r.ID, Slot: slot, Remedy: Redrive}, "its %s could not be delivered", noun(slot))
+		}
+	}
+	if !r.Outstanding() {
+		return
+	}
+	remedy := j.byTick()
+	if _, placed := j.Backbone.Open[r.ID]; !placed {
+		if j.long(r.DispatchedAt) {
+			j.add(Finding{Kind: Unplaced, Run: r.ID, Remedy: Cancel}, "it is %s and outstanding without a place in the backbone: no tick looks at it", r.Status)
+		}
+		remedy = Cancel
+	}
+	j.overlooked(r, remedy)
+}
+
+func noun(s subagent.Slot) string {
+	if s == subagent.GiveUp {
+		return "give-up"
+	}
+	return "end"
+}
+
+// overlooked asks what a tick of long ago would have done for the run, were it then as it is
+// now: by now that should be done.
+func (j *judge) overlooked(r subagent.Run, remedy Remedy) {
+	f := Finding{Run: r.ID, Remedy: remedy}
+	action, _ := subagent.Decide(r, j.past, j.terms)
+	switch action {
+	case subagent.GiveUpNow:
+		f.Kind = OverBudget
+		j.add(f, "it is beyond its budget and nobody has given it up")
+	case subagent.ResendJob, subagent.FailNow:
+		if r.Exec.Holder != "" {
+			f.Kind = LeaseOverrun
+			j.add(f, "the lease of its executor (attempt %d) lapsed %v ago", r.Exec.Epoch, j.ago(r.Exec.Until))
+		} else {
+			f.Kind = NotStarted
+			j.add(f, "no executor has taken it for %v", j.ago(max(r.DispatchedAt, r.Exec.Until)))
+		}
+	case subagent.Wake:
+		if child := j.byID[r.WaitsFor]; j.long(child.EndedAt) && j.long(child.Settled()) {
+			f.Kind = NotWoken
+			j.add(f, "it waits for run %s, which ended %v ago", child.ID, j.ago(child.EndedAt))
+		}
+	case subagent.SendFinish, subagent.BuryFinish:
+		if j.long(r.EndedAt) {
+			f.Kind, f.Slot = Undelivered, subagent.Finish
+			j.add(f, "its end is not delivered after %v and %d attempts", j.ago(r.EndedAt), r.Finish.Attempts)
+		}
+	case subagent.SendGiveUp, subagent.BuryGiveUp:
+		if j.long(r.GivenUpAt) {
+			f.Kind, f.Slot = Undelivered, subagent.GiveUp
+			j.add(f, "its give-up is not delivered after %v and %d attempts", j.ago(r.GivenUpAt), r.GiveUp.Attempts)
+		}
+	case subagent.Silence, subagent.Stop:
+		if j.long(r.GiveUp.At) {
+			f.Kind = NotClosed
+			j.add(f, "it was given up %v ago and is still watched", j.ago(r.GivenUpAt))
+		}
+	}
+}
+
+// turns looks for a place that is held for nobody, and for turns that wait before a free one.
+func (j *judge) turns() {
+	c := j.Conversation
+	var oldest subagent.Turn
+	for _, t := range j.Turns {
+		if !t.Done() && (oldest.ID == "" || t.AcceptedAt < oldest.AcceptedAt) {
+			oldest = t
+		}
+	}
+	switch {
+	case c.Turn != "" && c.Exec.Holder != "" && j.long(c.Exec.Until):
+		j.add(Finding{Kind: StuckTurn, Turn: c.Turn, Remedy: Repair}, "its executor's lease lapsed %v ago, and it keeps the conversation's place", j.ago(c.Exec.Until))
+	case oldest.ID != "" && j.long(oldest.AcceptedAt) && c.Exec.Free(subagent.At(j.past), j.terms) && j.idle():
+		j.add(Finding{Kind: StuckTurn, Turn: oldest.ID, Run: oldest.Run, Remedy: Repair}, "it has waited for %v before a conversation where nothing goes on", j.ago(oldest.AcceptedAt))
+	}
+}
+
+// idle reports whether no turn has ended of late: one that waits would have been next.
+func (j *judge) idle() bool {
+	for _, t := range j.Turns {
+		if t.Done() && !j.long(t.EndedAt) {
+			return false
+		}
+	}
+	return true
+}
+
+func (j *judge) duplicates() {
+	type telling struct {
+		run       string
+		kind      subagent.TurnKind
+		told      subagent.Status
+		milestone string
+	}
+	first := map[telling]string{}
+	for _, t := range j.Turns {
+		// Each try of a handler is a turn; what is told by a message is told once.
+		if t.Run == "" || t.Mode == subagent.Handle {
+			continue
+		}
+		what := telling{t.Run, t.Kind, t.Told, t.Milestone}
+		if other, twice := first[what]; twice {
+			j.add(Finding{Kind: DuplicateTurn, Run: t.Run, Turn: t.ID}, "it tells what turn %s tells: %s %s%s", other, t.Kind, t.Told, t.Milestone)
+			continue
+		}
+		first[what] = t.ID
+	}
+	ids, replies := map[string]int64{}, map[string]int64{}
+	for _, m := range j.Messages {
+		f := Finding{Kind: DuplicateMessage, Run: m.Run, Turn: m.Turn}
+		if other, twice := ids[m.ID]; twice {
+			j.add(f, "message %d is message %d again", m.Seq, other)
+			continue
+		}
+		ids[m.ID] = m.Seq
+		if m.Role != "assistant" || m.Turn == "" {
+			continue
+		}
+		if other, twice := replies[m.Turn]; twice {
+			j.add(f, "message %d is a second reply, after message %d", m.Seq, other)
+			continue
+		}
+		replies[m.Turn] = m.Seq
+	}
+}
