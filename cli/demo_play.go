@@ -121,22 +121,13 @@ func writeOnce(path string, write func(io.Writer) error) error {
 func (p *play) open(ctx context.Context, dir string) error {
 	agents := agent.NewRegistry()
 	options := importagent.Options{Folder: dir}
-	if err := importagent.Register(agents, options, importagent.Chat{Folder: dir, Milestones: p.milestones}); err != nil {
+	if err := importagent.Register(agents, options, importagent.Chat{Folder: dir}); err != nil {
 		return err
 	}
 	agents.FormatCompletion, agents.FormatMilestone = importagent.FormatCompletion, importagent.FormatMilestone
 	var err error
 	p.stack, err = serve.Open(ctx, serve.Options{Dir: dir, Agents: agents, Show: p.progress})
 	return err
-}
-
-func (p *play) milestones(ctx context.Context, o subagent.Owner, run string) ([]agent.Milestone, error) {
-	stored, err := p.stack.Ledger.Milestones(ctx, o, run, 0)
-	var reached []agent.Milestone
-	for _, m := range stored {
-		reached = append(reached, agent.Milestone{Name: m.Name, Sequence: m.Sequence, At: m.At.Time(), Data: m.Data})
-	}
-	return reached, err
 }
 
 // progress notes the latest report of a run. It is called by the executor.

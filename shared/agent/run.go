@@ -193,6 +193,12 @@ func (w *Work) Inspect(ctx context.Context, run string) (Result, error) {
 	return w.backend.Inspect(ctx, run)
 }
 
+// Milestones returns the milestones that a run of the conversation has reached, in
+// sequence. Errors: ErrNoRun.
+func (w *Work) Milestones(ctx context.Context, run string) ([]Milestone, error) {
+	return w.backend.Milestones(ctx, run)
+}
+
 // RunLog returns what the conversation's log says of a run, behind the cursor after;
 // zero is its beginning. A page comes from a bounded part of the log and may be empty.
 func (w *Work) RunLog(ctx context.Context, run string, after int64) (LogPage, error) {
@@ -278,6 +284,7 @@ type Backend interface {
 	Runs(ctx context.Context) ([]Info, error)
 	Cancel(ctx context.Context, run, reason string) (Info, error)
 	Inspect(ctx context.Context, run string) (Result, error)
+	Milestones(ctx context.Context, run string) ([]Milestone, error)
 	RunLog(ctx context.Context, run string, after int64) (LogPage, error)
 	FollowUp(ctx context.Context, run, id, text string) error
 	Transcript(ctx context.Context, limit int) ([]Line, error)

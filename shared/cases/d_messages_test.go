@@ -11,6 +11,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/delivery"
+	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -223,7 +224,7 @@ func TestD60OnlyTheNamedMilestonesAreTold(t *testing.T) {
 		w.dispatch(request("r1", "import", subagent.Notice{Milestones: []string{"schema-ready"}}))
 		w.pass(time.Hour)
 		w.want("messages", w.transcript(), []string{})
-		reached, err := w.Ledger.Milestones(w.ctx(), owner, "r1", 0)
+		reached, err := w.Ledger.Milestones(w.ctx(), ledger.LifeOf(w.run("r1")), 0)
 		w.must(err)
 		w.want("kept", len(reached), 2)
 	})

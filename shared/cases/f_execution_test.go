@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -82,11 +83,12 @@ func TestARunThatOutlivesItsConversationLeavesNothing(t *testing.T) {
 				// As another process does it: this one's executor is not told.
 				elsewhere := *w.Service.Control
 				elsewhere.Changed = nil
+				life := ledger.LifeOf(w.run("r1"))
 				w.must(elsewhere.Clear(w.ctx(), owner))
 				close(leave)
 				w.pass(time.Second)
 				w.want("ended", ended, true)
-				steps, err := w.Ledger.Steps(w.ctx(), owner, "r1")
+				steps, err := w.Ledger.Steps(w.ctx(), life)
 				w.must(err)
 				w.want("steps", len(steps), 0)
 				events, err := w.Ledger.Events(w.ctx(), owner, 0, 10)

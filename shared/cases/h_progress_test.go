@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -100,7 +101,7 @@ func TestH110FreeDataIsShownAndNotKept(t *testing.T) {
 			t.Errorf("the control row has %d bytes", len(row))
 		}
 		w.want("snapshot", w.run("r1").Progress.Message, "half")
-		ms, err := w.Ledger.Milestones(w.ctx(), owner, "r1", 0)
+		ms, err := w.Ledger.Milestones(w.ctx(), ledger.LifeOf(w.run("r1")), 0)
 		w.must(err)
 		w.want("milestone", string(ms[0].Data), `{"kept":1}`)
 	})
@@ -162,7 +163,7 @@ func TestH112MilestonesAreNeverCoalesced(t *testing.T) {
 		w.pass(time.Second)
 		w.free("r1")
 		w.pass(time.Minute)
-		ms, err := w.Ledger.Milestones(w.ctx(), owner, "r1", 0)
+		ms, err := w.Ledger.Milestones(w.ctx(), ledger.LifeOf(w.run("r1")), 0)
 		w.must(err)
 		got := []string{}
 		for i, m := range ms {

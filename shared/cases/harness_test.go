@@ -463,7 +463,7 @@ func (w *world) finish(id string, res subagent.Result) subagent.Outcome {
 func (w *world) reach(id, name string) {
 	w.Helper()
 	run := w.run(id)
-	_, _, err := w.Ledger.AddMilestone(w.ctx(), owner, id, ledger.Milestone{Name: name, Sequence: run.Milestones, At: subagent.At(w.Ledger.Now())})
+	_, _, err := w.Ledger.AddMilestone(w.ctx(), ledger.LifeOf(run), ledger.Milestone{Name: name, Sequence: run.Milestones, At: subagent.At(w.Ledger.Now())})
 	w.must(err)
 	w.must(ok(w.rule(id, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.Signal(r.Exec.Epoch, w.Ledger.Now(), w.Ledger.Terms, nil, run.Milestones+1)

@@ -63,7 +63,7 @@ func PutInbox(ctx context.Context, l *ledger.Ledger, to subagent.Run, m ledger.I
 			return known, err
 		}
 		number := to.Inbox
-		stored, _, err := l.AddInbox(ctx, to.Owner, to.ID, number, m)
+		stored, _, err := l.AddInbox(ctx, ledger.LifeOf(to), number, m)
 		if err != nil {
 			return false, err
 		}
@@ -90,7 +90,7 @@ func inInbox(ctx context.Context, l *ledger.Ledger, run subagent.Run, id string)
 	if run.Inbox == 0 {
 		return false, nil
 	}
-	messages, err := l.Inbox(ctx, run.Owner, run.ID, 0, run.Inbox)
+	messages, err := l.Inbox(ctx, ledger.LifeOf(run), 0, run.Inbox)
 	if err != nil {
 		return false, err
 	}
@@ -108,7 +108,7 @@ func (c *Courier) PassOn(ctx context.Context, run subagent.Run) (subagent.Run, e
 	if !run.Unheard() {
 		return run, nil
 	}
-	messages, err := c.Ledger.Inbox(ctx, run.Owner, run.ID, run.InboxRead, run.Inbox)
+	messages, err := c.Ledger.Inbox(ctx, ledger.LifeOf(run), run.InboxRead, run.Inbox)
 	if err != nil {
 		return run, err
 	}

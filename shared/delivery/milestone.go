@@ -39,7 +39,7 @@ func (c *Courier) tellMilestones(ctx context.Context, l *ledger.Ledger, r subage
 	if !untold(r) {
 		return r, nil
 	}
-	reached, err := l.Milestones(ctx, r.Owner, r.ID, r.MilestonesTold)
+	reached, err := l.Milestones(ctx, ledger.LifeOf(r), r.MilestonesTold)
 	if err != nil || len(reached) == 0 {
 		return r, err
 	}

@@ -29,7 +29,7 @@ func (x *execution) Step(ctx context.Context, key string, body func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	step, err := x.Ledger.FinishStep(ctx, x.row.Owner, x.row.ID, key, ledger.Step{Result: value, At: subagent.At(x.Ledger.Now())})
+	step, err := x.Ledger.FinishStep(ctx, ledger.LifeOf(*x.row), key, ledger.Step{Result: value, At: subagent.At(x.Ledger.Now())})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (x *execution) journalled(ctx context.Context, key string) (json.RawMessage
 	steps := x.steps
 	x.mu.Unlock()
 	if steps == nil && x.epoch > 1 {
-		loaded, err := x.Ledger.Steps(ctx, x.row.Owner, x.row.ID)
+		loaded, err := x.Ledger.Steps(ctx, ledger.LifeOf(*x.row))
 		if err != nil {
 			return nil, false, err
 		}

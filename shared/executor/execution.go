@@ -37,7 +37,7 @@ type execution struct {
 	shown   time.Time
 	flush   *time.Timer
 
-	milestones int
+	reached    int
 	dispatched int
 	inboxReads int
 	inboxRead  int

@@ -29,7 +29,7 @@ func (x *execution) Inbox(ctx context.Context) ([]agent.Message, error) {
 	if err := json.Unmarshal(raw, &read); err != nil {
 		return nil, fmt.Errorf("decoding the journal: %w", err)
 	}
-	messages, err := x.Ledger.Inbox(ctx, x.row.Owner, x.row.ID, read.From, read.To)
+	messages, err := x.Ledger.Inbox(ctx, ledger.LifeOf(*x.row), read.From, read.To)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,19 @@ func (e *Executor) inspect(ctx context.Context, o subagent.Owner, id string) (ag
 	return agent.Result{Info: agent.InfoOf(row), Output: json.RawMessage(output)}, err
 }
 
+func (e *Executor) milestones(ctx context.Context, o subagent.Owner, id string) ([]agent.Milestone, error) {
+	row, err := e.Control.Run(ctx, o, id)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := e.Ledger.Milestones(ctx, ledger.LifeOf(row), 0)
+	reached := make([]agent.Milestone, len(stored))
+	for i, m := range stored {
+		reached[i] = agent.Milestone{Name: m.Name, Sequence: m.Sequence, At: m.At.Time(), Data: m.Data}
+	}
+	return reached, err
+}
+
 // logPage is how many events of a conversation are looked through for one page.
 const logPage = 200
 
@@ -51,6 +64,11 @@ func (x *execution) Inspect(ctx context.Context, run string) (agent.Result, erro
 	return x.inspect(ctx, x.row.Owner, run)
 }
 
+// Milestones implements agent.Backend.
+func (x *execution) Milestones(ctx context.Context, run string) ([]agent.Milestone, error) {
+	return x.Executor.milestones(ctx, x.row.Owner, run)
+}
+
 // FollowUp implements agent.Backend.
 func (x *execution) FollowUp(ctx context.Context, run, id, text string) error {
 	return x.Control.Tell(ctx, x.row.Owner, run, ledger.InboxMessage{ID: id, Source: "agent"}, text)
@@ -72,6 +90,11 @@ func (h *hold) RunLog(ctx context.Context, run string, after int64) (agent.LogPa
 // Inspect implements agent.Backend.
 func (h *hold) Inspect(ctx context.Context, run string) (agent.Result, error) {
 	return h.inspect(ctx, h.turn.Owner, run)
+}
+
+// Milestones implements agent.Backend.
+func (h *hold) Milestones(ctx context.Context, run string) ([]agent.Milestone, error) {
+	return h.Executor.milestones(ctx, h.turn.Owner, run)
 }
 
 // FollowUp implements agent.Backend.

@@ -283,7 +283,7 @@ func (x *execution) suspend(ctx context.Context, waitsFor string) error {
 // next above it, and counts them as read. A follow-up has nobody else to go to.
 func (x *execution) forward(ctx context.Context, l *ledger.Ledger, row subagent.Run) error {
 	read, _ := x.state()
-	messages, err := l.Inbox(ctx, row.Owner, row.ID, read, row.Inbox)
+	messages, err := l.Inbox(ctx, ledger.LifeOf(row), read, row.Inbox)
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (x *execution) flushLater() {
 // signal stores pending progress and how many milestones were reached.
 func (x *execution) signal(ctx context.Context) error {
 	x.mu.Lock()
-	progress, reached := x.pending, x.milestones
+	progress, reached := x.pending, x.reached
 	x.pending, x.stored = nil, x.Ledger.Now()
 	x.mu.Unlock()
 	err := x.write(ctx, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
@@ -118,15 +118,15 @@ func (x *execution) Milestone(ctx context.Context, name string, data json.RawMes
 func (x *execution) addMilestone(ctx context.Context, name string, data json.RawMessage) (known bool, err error) {
 	for {
 		x.mu.Lock()
-		sequence := x.milestones
+		sequence := x.reached
 		x.mu.Unlock()
-		stored, taken, err := x.Ledger.AddMilestone(ctx, x.row.Owner, x.row.ID, ledger.Milestone{
+		stored, taken, err := x.Ledger.AddMilestone(ctx, ledger.LifeOf(*x.row), ledger.Milestone{
 			Name: name, Sequence: sequence, At: subagent.At(x.Ledger.Now()), Data: data})
 		if err != nil {
 			return false, err
 		}
 		x.mu.Lock()
-		x.milestones = sequence + 1
+		x.reached = sequence + 1
 		x.mu.Unlock()
 		counted := sequence < x.row.Milestones
 		switch {

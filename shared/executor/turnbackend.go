@@ -28,7 +28,7 @@ func (h *hold) Step(ctx context.Context, key string, body func(context.Context) 
 		if err != nil {
 			return nil, err
 		}
-		step, err = h.Ledger.FinishStep(ctx, h.turn.Owner, h.turn.ID, key, ledger.Step{Result: value, At: subagent.At(h.Ledger.Now())})
+		step, err = h.Ledger.FinishStep(ctx, ledger.LifeOfTurn(h.turn), key, ledger.Step{Result: value, At: subagent.At(h.Ledger.Now())})
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (h *hold) journalled(ctx context.Context, key string) (ledger.Step, bool, e
 		steps := map[string]ledger.Step{}
 		if h.repeated {
 			var err error
-			if steps, err = h.Ledger.Steps(ctx, h.turn.Owner, h.turn.ID); err != nil {
+			if steps, err = h.Ledger.Steps(ctx, ledger.LifeOfTurn(h.turn)); err != nil {
 				return ledger.Step{}, false, err
 			}
 		}

@@ -137,6 +137,8 @@ func (m *memory) Inspect(_ context.Context, run string) (agent.Result, error) {
 	return agent.Result{}, fmt.Errorf("%w: %s", agent.ErrNoRun, run)
 }
 
+func (m *memory) Milestones(context.Context, string) ([]agent.Milestone, error) { return nil, nil }
+
 func (m *memory) RunLog(context.Context, string, int64) (agent.LogPage, error) {
 	return agent.LogPage{}, nil
 }

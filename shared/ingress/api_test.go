@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/ledger"
 )
 
 func TestATurnIsAcceptedAnsweredAndShown(t *testing.T) {
@@ -246,7 +247,11 @@ func TestAFollowUpIsTaken(t *testing.T) {
 	if a.status != 202 || len(a.body) != 0 {
 		t.Errorf("answered %d %s", a.status, a.body)
 	}
-	inbox, err := s.Ledger.Inbox(t.Context(), owner("c"), "r", 0, 5)
+	run, err := s.Ledger.Run(t.Context(), owner("c"), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inbox, err := s.Ledger.Inbox(t.Context(), ledger.LifeOf(run), 0, 5)
 	if err != nil || len(inbox) != 1 || inbox[0].Text.Inline != "also this" {
 		t.Errorf("the inbox is %+v, %v", inbox, err)
 	}

@@ -30,7 +30,7 @@ func (s *Service) show(ctx context.Context, row subagent.Run) (api.Run, error) {
 	view := s.brief(row)
 	view.Milestones = []api.Milestone{}
 	if row.Milestones > 0 || row.Status == subagent.Running {
-		reached, err := s.Ledger.Milestones(ctx, row.Owner, row.ID, 0)
+		reached, err := s.Ledger.Milestones(ctx, ledger.LifeOf(row), 0)
 		if err != nil {
 			return view, err
 		}

@@ -26,7 +26,7 @@ func TestEraseFindsTheJournalOfARunWhoseRowHasExpired(t *testing.T) {
 	ctx, o := t.Context(), subagent.Owner{Tenant: "t", Conversation: "c"}
 	l := ledger.New(store, subagent.DefaultTerms, time.Now, ledger.RandomNonce)
 	for _, id := range []string{"run", "turn"} {
-		if _, err := l.FinishStep(ctx, o, id, "step", ledger.Step{Result: subagent.Value{Inline: "a secret"}}); err != nil {
+		if _, err := l.FinishStep(ctx, ledger.LifeOf(subagent.Run{Owner: o, ID: id}), "step", ledger.Step{Result: subagent.Value{Inline: "a secret"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

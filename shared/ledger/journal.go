@@ -19,16 +19,16 @@ type Step struct {
 
 // Steps reads the journal of a run or turn: what was finished, by key. Resuming reads
 // it once.
-func (l *Ledger) Steps(ctx context.Context, o subagent.Owner, run string) (map[string]Step, error) {
+func (l *Ledger) Steps(ctx context.Context, of Life) (map[string]Step, error) {
 	steps := map[string]Step{}
-	q := platform.Query{Partition: runPartition(o, run), Prefix: stepPrefix}
+	q := platform.Query{Partition: of.partition(), Prefix: of.prefix(stepPrefix)}
 	for {
 		page, items, err := list[Step](ctx, l, q)
 		if err != nil {
 			return nil, err
 		}
 		for i, step := range page {
-			steps[items[i].Key.Sort[len(stepPrefix):]] = step
+			steps[items[i].Key.Sort[len(q.Prefix):]] = step
 		}
 		if len(items) < listPage {
 			return steps, nil
@@ -39,8 +39,8 @@ func (l *Ledger) Steps(ctx context.Context, o subagent.Owner, run string) (map[s
 
 // FinishStep journals a step. If it is there already, that one is returned: the first
 // result stands.
-func (l *Ledger) FinishStep(ctx context.Context, o subagent.Owner, run, key string, s Step) (Step, error) {
-	stored, _, err := create(ctx, l, stepKey(o, run, key), s)
+func (l *Ledger) FinishStep(ctx context.Context, of Life, key string, s Step) (Step, error) {
+	stored, _, err := create(ctx, l, of.key(stepPrefix, key), s)
 	return stored, err
 }
 
@@ -55,15 +55,15 @@ type Milestone struct {
 // AddMilestone stores the milestone under its sequence unless one is there: then that
 // is returned. The caller is the holder of the run's lease, so a different name means
 // that the run took another way after a crash; both keep their order.
-func (l *Ledger) AddMilestone(ctx context.Context, o subagent.Owner, run string, m Milestone) (Milestone, bool, error) {
-	return create(ctx, l, milestoneKey(o, run, m.Sequence), m)
+func (l *Ledger) AddMilestone(ctx context.Context, of Life, m Milestone) (Milestone, bool, error) {
+	return create(ctx, l, of.numbered(milestonePrefix, m.Sequence), m)
 }
 
 // Milestones returns the milestones of a run in sequence, from the given one on.
-func (l *Ledger) Milestones(ctx context.Context, o subagent.Owner, run string, from int) ([]Milestone, error) {
-	q := platform.Query{Partition: runPartition(o, run), Prefix: milestonePrefix}
+func (l *Ledger) Milestones(ctx context.Context, of Life, from int) ([]Milestone, error) {
+	q := platform.Query{Partition: of.partition(), Prefix: of.prefix(milestonePrefix)}
 	if from > 0 {
-		q.After = numbered(milestonePrefix, int64(from-1))
+		q.After = of.numbered(milestonePrefix, from-1).Sort
 	}
 	ms, _, err := list[Milestone](ctx, l, q)
 	return ms, err
@@ -86,18 +86,18 @@ type InboxMessage struct {
 
 // AddInbox stores message number n of the run's inbox unless there is one; it returns
 // the one that stands there. The message counts only once the control row says so.
-func (l *Ledger) AddInbox(ctx context.Context, o subagent.Owner, run string, n int, m InboxMessage) (InboxMessage, bool, error) {
-	return create(ctx, l, inboxKey(o, run, n), m)
+func (l *Ledger) AddInbox(ctx context.Context, of Life, n int, m InboxMessage) (InboxMessage, bool, error) {
+	return create(ctx, l, of.numbered(inboxPrefix, n), m)
 }
 
 // Inbox returns messages from up to and not including to.
-func (l *Ledger) Inbox(ctx context.Context, o subagent.Owner, run string, from, to int) ([]InboxMessage, error) {
+func (l *Ledger) Inbox(ctx context.Context, of Life, from, to int) ([]InboxMessage, error) {
 	if to <= from {
 		return nil, nil
 	}
-	q := platform.Query{Partition: runPartition(o, run), Prefix: inboxPrefix, Limit: to - from}
+	q := platform.Query{Partition: of.partition(), Prefix: of.prefix(inboxPrefix), Limit: to - from}
 	if from > 0 {
-		q.After = numbered(inboxPrefix, int64(from-1))
+		q.After = of.numbered(inboxPrefix, from-1).Sort
 	}
 	ms, _, err := list[InboxMessage](ctx, l, q)
 	return ms, err

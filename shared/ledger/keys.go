@@ -20,9 +20,9 @@ import (
 //	                     EVENT#<number>         a batch of Events
 //	                     EVENT~BACKBONE         subagent.Backbone, right behind the newest event
 //	                     VALUE#<hash>           a value too large for its row
-//	…/conversation/run   STEP#<key>             Step, the journal (of a run or of a turn)
-//	                     MILESTONE#<sequence>   Milestone
-//	                     INBOX#<number>         InboxMessage
+//	…/conversation/run   STEP#<life>#<key>      Step, the journal (of a run or of a turn)
+//	                     MILESTONE#<life>#<n>   Milestone
+//	                     INBOX#<life>#<n>       InboxMessage
 
 const (
 	turnPrefix    = "TURN#"
@@ -70,16 +70,33 @@ func valueKey(o subagent.Owner, hash string) platform.Key {
 	return platform.Key{Partition: partition(o), Sort: valuePrefix + hash}
 }
 
-func stepKey(o subagent.Owner, run, key string) platform.Key {
-	return platform.Key{Partition: runPartition(o, run), Sort: stepPrefix + key}
+// Life names one life of a run or turn: what it has in its own partition. After a clear
+// another one may have the same id, and whoever still works for the first must not write
+// into its journal.
+type Life struct {
+	owner subagent.Owner
+	id    string
+	// life is the generation of a run, the time of acceptance of a turn.
+	life int64
 }
 
-func milestoneKey(o subagent.Owner, run string, sequence int) platform.Key {
-	return platform.Key{Partition: runPartition(o, run), Sort: numbered(milestonePrefix, int64(sequence))}
+// LifeOf returns the life of a run.
+func LifeOf(r subagent.Run) Life { return Life{r.Owner, r.ID, r.Generation} }
+
+// LifeOfTurn returns the life of a turn.
+func LifeOfTurn(t subagent.Turn) Life { return Life{t.Owner, t.ID, int64(t.AcceptedAt)} }
+
+func (f Life) partition() string { return runPartition(f.owner, f.id) }
+
+// prefix begins the sort keys of one kind of its items.
+func (f Life) prefix(kind string) string { return kind + strconv.FormatInt(f.life, 10) + "#" }
+
+func (f Life) key(kind, name string) platform.Key {
+	return platform.Key{Partition: f.partition(), Sort: f.prefix(kind) + name}
 }
 
-func inboxKey(o subagent.Owner, run string, number int) platform.Key {
-	return platform.Key{Partition: runPartition(o, run), Sort: numbered(inboxPrefix, int64(number))}
+func (f Life) numbered(kind string, n int) platform.Key {
+	return platform.Key{Partition: f.partition(), Sort: numbered(f.prefix(kind), int64(n))}
 }
 
 // numbered keeps the byte order of sort keys that of their numbers.

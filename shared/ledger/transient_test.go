@@ -58,7 +58,7 @@ func TestEveryFailureOfThePlatformIsTransient(t *testing.T) {
 			return err
 		},
 		"begin":       func() error { _, _, err := l.BeginRun(ctx, subagent.Run{Owner: o, ID: "r"}); return err },
-		"steps":       func() error { _, err := l.Steps(ctx, o, "r"); return err },
+		"steps":       func() error { _, err := l.Steps(ctx, ledger.Life{}); return err },
 		"large value": func() error { _, err := l.StoreValue(ctx, o, string(make([]byte, 300<<10))); return err },
 		"blob":        func() error { _, err := l.LoadValue(ctx, o, subagent.Value{Blob: "b"}); return err },
 		"send":        func() error { return l.SendTick(ctx, o, 1, 0, 0) },

@@ -120,7 +120,7 @@ func (w *world) follow(ctx context.Context, run *agent.Run, body *body, i int, o
 		got, err := agent.Step(ctx, run, key, func(ctx context.Context) (string, error) {
 			w.check.stepStarts(run)
 			err := w.sleep(ctx, ms(op.MS), true)
-			return fmt.Sprintf("%s@%d/%d", key, run.Attempt, w.trace.n), err
+			return fmt.Sprintf("%s@%d/%d/%d", key, run.Attempt, w.trace.n, run.StartedAt.UnixMilli()), err
 		})
 		if err == nil {
 			w.check.stepIs(run, key, got)

@@ -421,12 +421,17 @@ func (c *checker) stepStarts(run *agent.Run) {
 	}
 }
 
-// stepIs checks that a step has one result, whoever asks.
+// stepIs checks that a step has one result, whoever asks, and that it is the run's own: an
+// id may begin anew after a clear.
 func (c *checker) stepIs(run *agent.Run, key, value string) {
 	v := c.conv(run.Owner)
-	key = run.ID + "/" + key
-	if before, known := v.steps[key]; known && before != value && !v.cleared {
+	life := fmt.Sprintf("/%d", run.StartedAt.UnixMilli())
+	key = run.ID + life + "/" + key
+	if before, known := v.steps[key]; known && before != value {
 		c.fail("step %s was %s and is %s", key, before, value)
+	}
+	if !strings.HasSuffix(value, life) {
+		c.fail("step %s is %s, the result of another run that had the id", key, value)
 	}
 	v.steps[key] = value
 }
@@ -562,7 +567,7 @@ func (c *checker) inboxes(v *conversation, id string) map[string]int {
 	found := map[string]int{}
 	for _, run := range v.order {
 		for n := range v.runs[run].Inbox {
-			key := platform.Key{Partition: v.owner.Tenant + "/" + v.owner.Conversation + "/" + run, Sort: fmt.Sprintf("INBOX#%016d", n)}
+			key := platform.Key{Partition: v.owner.Tenant + "/" + v.owner.Conversation + "/" + run, Sort: fmt.Sprintf("INBOX#%d#%016d", v.runs[run].Generation, n)}
 			if decode[ledger.InboxMessage](c.w.store.get(key)).ID == id {
 				found[run] = n
 			}

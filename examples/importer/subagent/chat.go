@@ -17,9 +17,6 @@ import (
 type Chat struct {
 	// Folder is where a file is that is named without a folder; empty leaves that to the task.
 	Folder string
-	// Milestones reads the milestones of a run. Without it the question for columns is
-	// answered only by the milestone's own message.
-	Milestones func(ctx context.Context, o subagent.Owner, run string) ([]agent.Milestone, error)
 }
 
 // Register adds the task and the chat.
@@ -104,12 +101,12 @@ func status(ctx context.Context, t *agent.Turn) (string, error) {
 // columns answers from the milestone of each live import.
 func (c Chat) columns(ctx context.Context, t *agent.Turn) (string, error) {
 	runs, err := imports(ctx, t)
-	if err != nil || len(runs) == 0 || c.Milestones == nil {
+	if err != nil || len(runs) == 0 {
 		return idle, err
 	}
 	var lines []string
 	for _, r := range runs {
-		reached, err := c.Milestones(ctx, r.Owner, r.ID)
+		reached, err := t.Milestones(ctx, r.ID)
 		if err != nil {
 			return "", agent.Retryable(err)
 		}

@@ -36,15 +36,7 @@ func start(t *testing.T, dir string, o importagent.Options, show func(subagent.O
 	t.Helper()
 	agents := agent.NewRegistry()
 	s := &stack{t: t}
-	chat := importagent.Chat{Milestones: func(ctx context.Context, o subagent.Owner, run string) ([]agent.Milestone, error) {
-		var reached []agent.Milestone
-		stored, err := s.Ledger.Milestones(ctx, o, run, 0)
-		for _, m := range stored {
-			reached = append(reached, agent.Milestone{Name: m.Name, Data: m.Data})
-		}
-		return reached, err
-	}}
-	if err := importagent.Register(agents, o, chat); err != nil {
+	if err := importagent.Register(agents, o, importagent.Chat{}); err != nil {
 		t.Fatal(err)
 	}
 	agents.FormatCompletion, agents.FormatMilestone = importagent.FormatCompletion, importagent.FormatMilestone
