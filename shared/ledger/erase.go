@@ -17,7 +17,7 @@ func (l *Ledger) Erase(ctx context.Context, o subagent.Owner) error {
 		prefix string
 		erase  func(context.Context, platform.Item) error
 	}{
-		{turnPrefix, e.turn}, {runPrefix, e.run}, {messagePrefix, e.remove},
+		{schedulePrefix, e.remove}, {turnPrefix, e.turn}, {runPrefix, e.run}, {messagePrefix, e.remove},
 		{eventPrefix, e.events}, {valuePrefix, l.eraseValue}, {"CONV", e.remove},
 	} {
 		if err := l.eraseAll(ctx, partition(o), part.prefix, part.erase); err != nil {

@@ -16,19 +16,22 @@ import (
 //	tenant/conversation  CONV                   subagent.Conversation
 //	                     TURN#<turn>            subagent.Turn
 //	                     RUN#<run>              subagent.Run, the control row
+//	                     SCHEDULE#<schedule>    schedule.Schedule
 //	                     MSG#<number>           Message
 //	                     EVENT#<number>         a batch of Events
 //	                     EVENT~BACKBONE         subagent.Backbone, right behind the newest event
 //	                     VALUE#<hash>           a value too large for its row
+//	operator             CONTROLS               subagent.Controls
 //	…/conversation/run   STEP#<life>#<key>      Step, the journal (of a run or of a turn)
 //	                     MILESTONE#<life>#<n>   Milestone
 //	                     INBOX#<life>#<n>       InboxMessage
 
 const (
-	turnPrefix    = "TURN#"
-	runPrefix     = "RUN#"
-	messagePrefix = "MSG#"
-	eventPrefix   = "EVENT#"
+	turnPrefix     = "TURN#"
+	runPrefix      = "RUN#"
+	schedulePrefix = "SCHEDULE#"
+	messagePrefix  = "MSG#"
+	eventPrefix    = "EVENT#"
 	// eventFamily begins the keys of the events, and that of the backbone behind them.
 	eventFamily     = "EVENT"
 	backboneSort    = eventFamily + "~BACKBONE"
@@ -57,6 +60,13 @@ func turnKey(o subagent.Owner, id string) platform.Key {
 func runKey(o subagent.Owner, id string) platform.Key {
 	return platform.Key{Partition: partition(o), Sort: runPrefix + id}
 }
+
+func scheduleKey(o subagent.Owner, id string) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: schedulePrefix + id}
+}
+
+// controlsKey is that of the one row that belongs to no tenant.
+func controlsKey() platform.Key { return platform.Key{Partition: "operator", Sort: "CONTROLS"} }
 
 func messageKey(o subagent.Owner, number int64) platform.Key {
 	return platform.Key{Partition: partition(o), Sort: numbered(messagePrefix, number)}

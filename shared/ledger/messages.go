@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/schedule"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -23,6 +24,8 @@ type Wake struct {
 	// Tick is the number of a tick, Rung its place in the cadence.
 	Tick int64 `json:"tick,omitempty"`
 	Rung int   `json:"rung,omitempty"`
+	// Timer, on the ticks queue, is that of a schedule; it is no tick then.
+	Timer *schedule.Timer `json:"timer,omitempty"`
 	// Row is the run as its dispatcher wrote it, at Version: a hint that saves a read.
 	Row     *subagent.Run `json:"row,omitempty"`
 	Version int64         `json:"version,omitempty"`
@@ -48,6 +51,9 @@ func ParseWake(queue string, body []byte) (Wake, error) {
 		if err := subagent.CheckID(id); err != nil {
 			return w, fmt.Errorf("%w on queue %s: %w", ErrPoison, queue, err)
 		}
+	}
+	if queue == platform.Ticks && w.Timer != nil {
+		return w, checkTimer(*w.Timer)
 	}
 	if queue == platform.Ticks && w.Tick <= 0 {
 		return w, fmt.Errorf("%w on queue %s: tick number %d", ErrPoison, queue, w.Tick)
