@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/errand-dev/errand/shared/money"
 )
 
 // Default and largest budgets of a detached run.
@@ -16,7 +18,7 @@ const (
 // ErrInvalidBudget is wrapped by every refusal of a budget.
 var ErrInvalidBudget = errors.New("invalid budget")
 
-// Budget bounds how long a detached run is waited for.
+// Budget bounds how long a detached run is waited for, and what it may cost.
 type Budget struct {
 	// Max is the absolute ceiling, counted from the dispatch. Zero means the default,
 	// Unlimited none.
@@ -24,7 +26,14 @@ type Budget struct {
 	// NoProgress is the longest silence after a first signal. Zero means the
 	// default, Unlimited none.
 	NoProgress time.Duration
+	// MaxTokens and MaxCost bound the model calls of the run and of all below it,
+	// together. Zero means no bound.
+	MaxTokens int64
+	MaxCost   money.USD
 }
+
+// Allowance is what the run and all below it may spend.
+func (b Budget) Allowance() Allowance { return Allowance{Tokens: b.MaxTokens, Cost: b.MaxCost} }
 
 // Unlimited switches a bound off.
 const Unlimited = time.Duration(-1)
@@ -38,6 +47,9 @@ func (b Budget) Validate() error {
 		if bound.d < 0 && bound.d != Unlimited || bound.d > LongestBudget {
 			return fmt.Errorf("%w: the %s must lie between 1 ms and %d days", ErrInvalidBudget, bound.name, int(LongestBudget.Hours()/24))
 		}
+	}
+	if b.MaxTokens < 0 || b.MaxCost < 0 {
+		return fmt.Errorf("%w: the bounds of tokens and of cost must not be negative", ErrInvalidBudget)
 	}
 	return nil
 }
