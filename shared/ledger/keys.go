@@ -22,7 +22,8 @@ import (
 //	                     EVENT~BACKBONE         subagent.Backbone, right behind the newest event
 //	                     VALUE#<hash>           a value too large for its row
 //	operator             CONTROLS               subagent.Controls
-//	…/conversation/run   STEP#<life>#<key>      Step, the journal (of a run or of a turn)
+//	…/conversation/run   ACCOUNT#<life>#<whose> subagent.Account, of the run or turn, or of its tree
+//	                     STEP#<life>#<key>      Step, the journal (of a run or of a turn)
 //	                     MILESTONE#<life>#<n>   Milestone
 //	                     INBOX#<life>#<n>       InboxMessage
 
@@ -36,6 +37,7 @@ const (
 	eventFamily     = "EVENT"
 	backboneSort    = eventFamily + "~BACKBONE"
 	valuePrefix     = "VALUE#"
+	accountPrefix   = "ACCOUNT#"
 	stepPrefix      = "STEP#"
 	milestonePrefix = "MILESTONE#"
 	inboxPrefix     = "INBOX#"
