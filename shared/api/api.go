@@ -59,7 +59,7 @@ type TurnRequest struct {
 type Turn struct {
 	ID           string `json:"id"`
 	Conversation string `json:"conversation"`
-	Kind         string `json:"kind" enum:"user,finish,give_up,milestone"`
+	Kind         string `json:"kind" enum:"user,finish,give_up,milestone,schedule"`
 	Status       string `json:"status" enum:"queued,running,waiting,completed,error,aborted"`
 	RunID        string `json:"run_id,omitempty" doc:"The run that an injected turn tells of."`
 	Reply        string `json:"reply,omitempty"`

@@ -10,6 +10,7 @@ const (
 	FinishTurn    TurnKind = "finish"
 	GiveUpTurn    TurnKind = "give_up"
 	MilestoneTurn TurnKind = "milestone"
+	ScheduleTurn  TurnKind = "schedule"
 )
 
 // TurnMode says what happens when the turn has its place in the conversation.
