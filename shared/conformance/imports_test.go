@@ -27,9 +27,10 @@ func TestImportsPointDown(t *testing.T) {
 	packages := listPackages(t)
 	var (
 		pure     = shared("subagent", "platform")
-		aws      = shared("dynamostore", "sqsqueue", "sqsbatch", "schedulertimer", "s3blob", "awsclient", "bedrockmodel")
-		adapters = append(shared("sqlitestore"), aws...)
+		aws      = shared("dynamostore", "sqsqueue", "sqsbatch", "schedulertimer", "s3blob", "awsclient", "awssign", "model/bedrockmodel")
+		adapters = append(shared("sqlitestore", "model/anthropicmodel", "model/openaimodel"), aws...)
 		cdk      = []string{"github.com/aws/aws-cdk-go", "github.com/aws/constructs-go", "github.com/aws/jsii-runtime-go"}
+		vendors  = []string{"github.com/anthropics", "github.com/openai"}
 		wiring   = shared("serve", "cloud") // put the whole stack together
 		mayAWS   = append([]string{module + "functions", module + "infra", module + "localstack"}, aws...)
 	)
@@ -50,8 +51,10 @@ func TestImportsPointDown(t *testing.T) {
 				refuse("only what is made for AWS may know it")
 			case within(imported, module+"functions"):
 				refuse("functions are programs")
-			case within(imported, module+"shared/conformance"):
+			case within(imported, shared("conformance", "model/modeltest")...):
 				refuse("only tests use it")
+			case within(imported, vendors...) && !within(path, adapters...):
+				refuse("a vendor's SDK stays in its adapter")
 			}
 		}
 		// What is in shared and neither adapter nor wiring is a use case, or what use cases need.
@@ -59,7 +62,7 @@ func TestImportsPointDown(t *testing.T) {
 			continue
 		}
 		for _, dep := range p.Deps {
-			if within(dep, append(adapters, "github.com/aws", "modernc.org/sqlite")...) {
+			if within(dep, slices.Concat(adapters, vendors, []string{"github.com/aws", "modernc.org/sqlite"})...) {
 				t.Errorf("%s depends on %s: a use case knows no technology", path, dep)
 			}
 		}
