@@ -9,18 +9,22 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/errand-dev/errand/shared/api"
 	"github.com/errand-dev/errand/shared/apiclient"
+	"github.com/errand-dev/errand/shared/awssign"
 )
 
 const (
 	envEndpoint     = "ERRAND_ENDPOINT"
 	envToken        = "ERRAND_TOKEN"
+	envIAM          = "ERRAND_IAM"
 	envConversation = "ERRAND_CONVERSATION"
 
 	defaultEndpoint     = "http://127.0.0.1:8080"
@@ -41,13 +45,14 @@ func newClients() []*cobra.Command {
 // clientFlags are what every command that talks to a server takes.
 type clientFlags struct {
 	endpoint, token, conversation string
-	json                          bool
+	iam, json                     bool
 }
 
 func (f *clientFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.endpoint, "endpoint", "", fmt.Sprintf("URL of the server (default $%s, else %s)", envEndpoint, defaultEndpoint))
 	flags.StringVar(&f.token, "token", "", fmt.Sprintf("bearer token (default $%s)", envToken))
+	flags.BoolVar(&f.iam, "iam", false, fmt.Sprintf("sign requests with your AWS credentials, for an API whose authorizer is IAM (default $%s)", envIAM))
 	flags.StringVarP(&f.conversation, "conversation", "c", "", fmt.Sprintf("the conversation (default $%s, else %s)", envConversation, defaultConversation))
 	flags.BoolVar(&f.json, "json", false, "print what the server says as JSON")
 }
@@ -64,10 +69,9 @@ type session struct {
 // that fails.
 func (f *clientFlags) client(work func(ctx context.Context, s session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		endpoint := cmp.Or(f.endpoint, os.Getenv(envEndpoint), defaultEndpoint)
-		client, err := apiclient.New(endpoint, cmp.Or(f.token, os.Getenv(envToken)), &http.Client{})
+		client, err := f.connect(cmd.Context())
 		if err != nil {
-			return usageError{err}
+			return err
 		}
 		s := session{
 			Client: client, json: f.json, out: cmd.OutOrStdout(),
@@ -75,6 +79,44 @@ func (f *clientFlags) client(work func(ctx context.Context, s session, args []st
 		}
 		return s.advise(work(cmd.Context(), s, args))
 	}
+}
+
+// connect returns a client that presents a token, or signs each request.
+func (f *clientFlags) connect(ctx context.Context) (*apiclient.Client, error) {
+	endpoint, token := cmp.Or(f.endpoint, os.Getenv(envEndpoint), defaultEndpoint), cmp.Or(f.token, os.Getenv(envToken))
+	iam, err := f.signs()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if iam && f.token != "" {
+		return nil, usageError{errors.New("--token and --iam are two ways to say who you are; give one")}
+	}
+	transport := http.DefaultTransport
+	if iam {
+		token = ""
+		if transport, err = awssign.New(ctx, endpoint, transport, time.Now); err != nil {
+			return nil, advice{err, "--iam takes what the AWS command line takes: AWS_PROFILE, AWS_ACCESS_KEY_ID, aws sso login, …"}
+		}
+	}
+	client, err := apiclient.New(endpoint, token, &http.Client{Transport: transport})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return client, nil
+}
+
+// signs reports whether requests are signed. A token that was given as a flag wins over
+// the variable.
+func (f *clientFlags) signs() (bool, error) {
+	variable := os.Getenv(envIAM)
+	if f.iam || variable == "" || f.token != "" {
+		return f.iam, nil
+	}
+	iam, err := strconv.ParseBool(variable)
+	if err != nil {
+		return false, fmt.Errorf("$%s is %q; it must be true or false", envIAM, variable)
+	}
+	return iam, nil
 }
 
 // advice adds what to do next to an error, without hiding it.
@@ -104,9 +146,11 @@ func (s session) advise(err error) error {
 }
 
 func (s session) next(p *api.Problem) string {
+	if p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden {
+		// Said by the server, or by a gateway before it in its own words.
+		return fmt.Sprintf("give a token with --token or $%s, or sign with --iam", envToken)
+	}
 	switch p.Code() {
-	case "unauthenticated":
-		return "give a token with --token or $" + envToken
 	case "not-found":
 		if strings.Contains(p.Detail, "conversation "+s.conversation) {
 			return fmt.Sprintf("name another with -c; this one begins with: errand send -c %s hello", s.conversation)

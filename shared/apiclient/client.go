@@ -148,6 +148,16 @@ func (c *Client) Why(ctx context.Context, conversation, id string) (api.Why, err
 	return do[api.Why](ctx, c, request{method: "GET", path: path(conversation, "runs", id, "why")})
 }
 
+// Audit asks what is not as it should be in the conversation.
+func (c *Client) Audit(ctx context.Context, conversation string) (api.Audit, error) {
+	return do[api.Audit](ctx, c, request{method: "GET", path: path(conversation, "audit")})
+}
+
+// Repair has the tick and the wake sent that may be lost, and writes nothing.
+func (c *Client) Repair(ctx context.Context, conversation string) (api.Repair, error) {
+	return do[api.Repair](ctx, c, request{method: "POST", path: path(conversation, "repair")})
+}
+
 // EventQuery selects events of a conversation, or of one run of it.
 type EventQuery struct {
 	Conversation, Run string
