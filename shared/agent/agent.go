@@ -112,8 +112,8 @@ var (
 	ErrLeaseLost = errors.New("another executor has the run")
 	// ErrHandOn: the executor stops; the run goes on elsewhere from its journal.
 	ErrHandOn = errors.New("the executor hands the run on")
-	// ErrSuspended: the run waits for a child; it is executed again when that has ended.
-	ErrSuspended = errors.New("the run is suspended")
+	// ErrSuspended: the run or turn waits; it is executed again when that is over.
+	ErrSuspended = errors.New("suspended until a wait is over")
 )
 
 // Errors of a dispatch.

@@ -61,13 +61,6 @@ func (r *Run) Milestone(ctx context.Context, name string, data any) error {
 	return r.backend.Milestone(ctx, name, raw)
 }
 
-// Await suspends the run until the child has ended and returns its result. The run
-// holds no process meanwhile: the task is executed again from its beginning, its
-// steps answered from the journal.
-func (r *Run) Await(ctx context.Context, child string) (Result, error) {
-	return r.backend.Await(ctx, child)
-}
-
 // Inbox returns the messages that came in since the last call: follow-ups, and the
 // ends of children. Call it between steps.
 func (r *Run) Inbox(ctx context.Context) ([]Message, error) { return r.backend.Inbox(ctx) }
@@ -166,7 +159,7 @@ type Dispatch struct {
 	Agent string
 	// Input is encoded as JSON, the task reads it with Run.Input.
 	Input any
-	// Awaited: the result is taken by Await instead of being delivered.
+	// Awaited: the result is taken by Await or Join instead of being delivered.
 	Awaited bool
 	// Notice says who is told of the end, and of which milestones. Zero means nobody.
 	Notice subagent.Notice
@@ -253,10 +246,17 @@ type Stepper interface {
 // kept result is returned and fn is not called. A crash inside fn, or before its
 // result is kept, calls it again. An error is not kept.
 func Step[T any](ctx context.Context, on Stepper, key string, fn func(context.Context) (T, error)) (T, error) {
-	var result T
 	if err := subagent.CheckID(key); err != nil {
-		return result, fmt.Errorf("step %q: %w", key, err)
+		var none T
+		return none, fmt.Errorf("step %q: %w", key, err)
 	}
+	return keep(ctx, on, key, fn)
+}
+
+// keep is Step without the check of its key: those of our own begin with '#', which no
+// user's has.
+func keep[T any](ctx context.Context, on Stepper, key string, fn func(context.Context) (T, error)) (T, error) {
+	var result T
 	raw, err := on.step(ctx, key, func(ctx context.Context) (json.RawMessage, error) {
 		value, err := fn(ctx)
 		if err != nil {
@@ -279,7 +279,13 @@ type Backend interface {
 	Progress(ctx context.Context, p Progress) error
 	Milestone(ctx context.Context, name string, data json.RawMessage) error
 	Dispatch(ctx context.Context, d Dispatch) (Info, error)
-	Await(ctx context.Context, child string) (Result, error)
+	// Wait returns nil if the wait is over; else it ends the context of the run or turn,
+	// which is executed again when it is.
+	Wait(ctx context.Context, wait subagent.Wait) error
+	// Ask makes a question known, once; Signal returns the answer to it or to a callback.
+	Ask(ctx context.Context, q Question) error
+	Signal(ctx context.Context, name string) (body json.RawMessage, come bool, err error)
+	Callback(ctx context.Context, key string) (token string, err error)
 	Inbox(ctx context.Context) ([]Message, error)
 	Runs(ctx context.Context) ([]Info, error)
 	Cancel(ctx context.Context, run, reason string) (Info, error)

@@ -37,7 +37,7 @@ func TestG96AnAwaitingRunHoldsNoProcess(t *testing.T) {
 		w.dispatch(request("boss", "boss", quietly))
 		w.pass(time.Hour)
 		w.want("parent", w.run("boss").Status, subagent.Waiting)
-		w.want("waits for", w.run("boss").WaitsFor, "child")
+		w.want("waits for", w.run("boss").Wait.Runs, []string{"child"})
 		w.want("at work", w.Executor.Running(), 1)
 		w.want("executions", len(w.called("execution")), 1)
 		w.free("child")
@@ -175,18 +175,21 @@ func TestG107AnAwaitedChildsErrorIsAResult(t *testing.T) {
 	})
 }
 
-// Only the run that dispatched a child as awaited can await it, and a turn cannot.
-func TestAwaitIsForTheParentOfAnAwaitedRun(t *testing.T) {
+// A run can wait for any run of its conversation but itself and those above it.
+func TestARunCannotWaitForItself(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.task("stranger", func(ctx context.Context, r *agent.Run) (any, error) {
-			_, err := r.Await(ctx, "r1")
-			w.record("await %v", errors.Is(err, agent.ErrNoRun))
+		w.task("inner", func(ctx context.Context, r *agent.Run) (any, error) {
+			for _, id := range []string{"r1", r.ID, "unknown"} {
+				_, err := r.Await(ctx, id)
+				w.record("await %s %v %v", id, errors.Is(err, agent.ErrWaitsForItself), errors.Is(err, agent.ErrNoRun))
+			}
 			return nil, nil
 		})
+		w.dispatcher("outer", "r2", "inner", quietly)
 		w.start()
-		w.dispatch(request("r1", "gated", quietly))
-		w.dispatch(request("r2", "stranger", quietly))
-		w.want("answer", w.called("await"), []string{"await true"})
+		w.dispatch(request("r1", "outer", quietly))
+		w.pass(time.Second)
+		w.want("answers", w.called("await"), []string{"await r1 true false", "await r2 true false", "await unknown false true"})
 	})
 }
 
@@ -203,21 +206,5 @@ func TestCancellingAnAwaitingRunCancelsItsChild(t *testing.T) {
 		w.want("child", w.run("child").Status, subagent.Aborted)
 		w.want("handler", w.called("note"), []string{"note boss aborted"})
 		w.want("executions", len(w.called("execution")), 1)
-	})
-}
-
-// A turn can neither dispatch an awaited run nor await one: it would hold its conversation.
-func TestATurnCannotAwait(t *testing.T) {
-	bubble(t, func(w *world) {
-		w.must(w.agents.AddChat("waits", func(ctx context.Context, turn *agent.Turn) (string, error) {
-			_, err := turn.Dispatch(ctx, agent.Dispatch{RunID: "r1", Agent: "done", Awaited: true})
-			return "", err
-		}))
-		w.agents.DefaultChat = "waits"
-		w.start()
-		turn := w.say("hello")
-		w.pass(time.Second)
-		w.want("problem", w.turn(turn.ID).Problem, "only a run can do this, not a turn")
-		w.want("row", w.run("r1").Status, subagent.Status(""))
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/awsclient"
+	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/config"
 	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/delivery"
@@ -84,8 +85,9 @@ func wire(o Options) *Stack {
 	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
 	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: c.Cadence, Cap: c.MaxRuns, Log: o.Log}
 	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
+	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
-		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Log: o.Log,
+		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
 		StopBefore: o.StopBefore, ProgressEvery: progressEvery,
 	})
 	ctl.Changed = exec.Changed

@@ -147,12 +147,7 @@ func (c *Control) outstanding(ctx context.Context, o subagent.Owner) ([]subagent
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]string, 0, len(b.Open))
-	for id := range b.Open {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return c.Ledger.Runs(ctx, o, ids)
+	return c.Ledger.Runs(ctx, o, b.Runs())
 }
 
 // Active lists the conversation's runs that have not ended, oldest first.

@@ -72,12 +72,16 @@ func (c *Courier) DeliverIn(ctx context.Context, l *ledger.Ledger, p Parcel) err
 			return err
 		}
 		p.Run = run
+		// Before the slot is marked: whoever finds it closed looks no further.
+		if err := c.wakeForEnd(ctx, l, p); err != nil {
+			return err
+		}
 	}
 	switch {
 	case !p.due():
 		return c.emit(ctx, l, p)
 	case p.Run.Awaited:
-		return c.inject(ctx, l, p, c.wakeParent)
+		return c.inject(ctx, l, p, nil)
 	case p.Run.Notice.Handler != "":
 		return c.sendToHandler(ctx, l, p)
 	case !p.Run.Notice.Message, p.Run.Reason == subagent.ReasonAboveCancelled:
@@ -212,11 +216,6 @@ func kindOf(s subagent.Slot) subagent.TurnKind {
 		return subagent.GiveUpTurn
 	}
 	return subagent.FinishTurn
-}
-
-// wakeParent sends the job of the run that awaits this one.
-func (c *Courier) wakeParent(ctx context.Context, l *ledger.Ledger, p *Parcel) error {
-	return l.SendJob(ctx, subagent.Run{Owner: p.Run.Owner, ID: p.Run.Parent}, subagent.Backbone{}, 0)
 }
 
 // sendToHandler sends a turn in which the handler is called. Each claim makes another

@@ -32,7 +32,7 @@ func (c *Courier) TellMilestones(ctx context.Context, r subagent.Run, attempt st
 }
 
 func untold(r subagent.Run) bool {
-	return len(r.Notice.Milestones) > 0 && r.MilestonesTold < r.Milestones
+	return (len(r.Notice.Milestones) > 0 || len(r.Waiters) > 0) && r.MilestonesTold < r.Milestones
 }
 
 func (c *Courier) tellMilestones(ctx context.Context, l *ledger.Ledger, r subagent.Run, attempt string) (subagent.Run, error) {
@@ -50,6 +50,9 @@ func (c *Courier) tellMilestones(ctx context.Context, l *ledger.Ledger, r subage
 				return r, err
 			}
 		}
+	}
+	if err := c.wakeWaiters(ctx, l, r, "milestone"+attempt); err != nil {
+		return r, err
 	}
 	told := r.MilestonesTold + len(reached)
 	next, _, err := l.UpdateRun(ctx, r, func(r subagent.Run) (subagent.Run, subagent.Outcome) {

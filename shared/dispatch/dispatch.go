@@ -36,6 +36,8 @@ type Request struct {
 	Input json.RawMessage
 	// Parent is the run that dispatches, nil for a turn or the API.
 	Parent *subagent.Run
+	// Waiter, if set, is woken by the run's milestones and end (subagent.Run.Watch).
+	Waiter string
 	// By is the agent that dispatches, whose own handlers are found first; empty for the API.
 	By      string
 	Awaited bool
@@ -119,6 +121,8 @@ type start struct {
 	events []ledger.Event
 	// redrives is what the run's redrive count will be, zero for a new run.
 	redrives int
+	// soft: the place does not count against the cap.
+	soft bool
 }
 
 func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
@@ -165,10 +169,19 @@ func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
 // Reserve makes sure that the run has a place in its conversation's backbone, above
 // the cap if need be: for a run that becomes outstanding again.
 func (d *Dispatcher) Reserve(ctx context.Context, run subagent.Run, redrives int) error {
+	return d.place(ctx, start{req: Request{Owner: run.Owner, Run: run.ID}, redrives: redrives})
+}
+
+// ReserveTurn makes sure that ticks look after a turn that waits.
+func (d *Dispatcher) ReserveTurn(ctx context.Context, o subagent.Owner, turn string) error {
+	return d.place(ctx, start{req: Request{Owner: o, Run: subagent.TurnPlace(turn)}, soft: true})
+}
+
+func (d *Dispatcher) place(ctx context.Context, s start) error {
 	unlimited := *d
 	unlimited.Cap = subagent.MaxOpen
-	s := start{Dispatcher: &unlimited, ledger: d.Ledger, req: Request{Owner: run.Owner, Run: run.ID}, now: d.Ledger.Now(), redrives: redrives}
-	b, err := d.Ledger.Backbone(ctx, run.Owner)
+	s.Dispatcher, s.ledger, s.now = &unlimited, d.Ledger, d.Ledger.Now()
+	b, err := d.Ledger.Backbone(ctx, s.req.Owner)
 	for range maxRounds {
 		if err != nil {
 			return err
@@ -181,7 +194,7 @@ func (d *Dispatcher) Reserve(ctx context.Context, run subagent.Run, redrives int
 			return &agent.CapError{Cap: subagent.MaxOpen}
 		}
 	}
-	return fmt.Errorf("reserving run %s: %w", run.ID, ledger.ErrContended)
+	return fmt.Errorf("reserving a place for %s: %w", s.req.Run, ledger.ErrContended)
 }
 
 // reserve sends the tick that must exist before the reservation does, then reserves.
@@ -191,11 +204,11 @@ func (s *start) reserve(ctx context.Context, b subagent.Backbone, voided int64) 
 		return b, subagent.Mine, nil
 	}
 	// On a copy that shows no room, ask before a tick is sent: a rejection leaves nothing behind.
-	if !known && (b.Live() >= s.Cap || len(b.Open) >= subagent.MaxOpen) {
+	if !known && (b.Live() >= s.Cap && !s.soft || len(b.Open) >= subagent.MaxOpen) {
 		return b, subagent.Full, nil
 	}
 	first := s.Cadence.First()
-	arming := subagent.Arming{By: subagent.At(s.now.Add(first)), Redrives: s.redrives}
+	arming := subagent.Arming{By: subagent.At(s.now.Add(first)), Redrives: s.redrives, Soft: s.soft}
 	if b.NeedsTick(s.now, first) {
 		arming.Sent, arming.Due = b.Epoch+1, subagent.At(s.now.Add(first))
 		if err := s.ledger.SendTick(ctx, s.req.Owner, arming.Sent, 0, first); err != nil {
@@ -228,6 +241,9 @@ func (s *start) begin(ctx context.Context, generation int64) (subagent.Run, suba
 		Owner: s.req.Owner, ID: s.req.Run, Agent: s.req.Agent, Awaited: s.req.Awaited,
 		Status: subagent.Queued, Generation: generation, Notice: s.req.Notice,
 		DispatchedAt: subagent.At(s.now), Input: input,
+	}
+	if s.req.Waiter != "" {
+		fresh.Waiters = []string{s.req.Waiter}
 	}
 	if parent := s.req.Parent; parent != nil {
 		fresh.Parent, fresh.Ancestors = parent.ID, parent.Lineage()

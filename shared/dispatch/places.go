@@ -44,11 +44,7 @@ func (s *start) prune(ctx context.Context, b subagent.Backbone) (subagent.Backbo
 // Survey reads the runs of the backbone and returns the reservations of those that
 // are settled and of those that were given up, with their generations.
 func Survey(ctx context.Context, l *ledger.Ledger, o subagent.Owner, b subagent.Backbone) (gone, soft map[string]int64, err error) {
-	ids := make([]string, 0, len(b.Open))
-	for id := range b.Open {
-		ids = append(ids, id)
-	}
-	rows, err := l.Runs(ctx, o, ids)
+	rows, err := l.Runs(ctx, o, b.Runs())
 	if err != nil {
 		return nil, nil, err
 	}

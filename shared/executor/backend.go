@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/ledger"
@@ -108,26 +107,6 @@ func (x *execution) Dispatch(ctx context.Context, d agent.Dispatch) (agent.Info,
 	nth := x.dispatched
 	x.mu.Unlock()
 	return x.dispatch(ctx, caller{x.row.Owner, x.row.ID, x.row.Agent, x.row, nth}, d)
-}
-
-// Await implements agent.Backend: the result if the child has ended, else the run is
-// suspended and its context ends.
-func (x *execution) Await(ctx context.Context, child string) (agent.Result, error) {
-	row, err := x.Ledger.Run(ctx, x.row.Owner, child)
-	switch {
-	case err != nil:
-		return agent.Result{}, err
-	case row.Status == "" || row.Status == subagent.Void || row.Parent != x.row.ID || !row.Awaited:
-		return agent.Result{}, fmt.Errorf("%w: %s is not an awaited child of this run", agent.ErrNoRun, child)
-	case row.Status.Live():
-		x.mu.Lock()
-		x.waitsFor = child
-		x.mu.Unlock()
-		x.cancel(agent.ErrSuspended)
-		return agent.Result{}, agent.ErrSuspended
-	}
-	output, err := x.Ledger.LoadValue(ctx, row.Owner, row.Output)
-	return agent.Result{Info: agent.InfoOf(row), Output: json.RawMessage(output)}, err
 }
 
 // Runs implements agent.Backend.

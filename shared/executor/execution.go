@@ -41,7 +41,8 @@ type execution struct {
 	dispatched int
 	inboxReads int
 	inboxRead  int
-	waitsFor   string
+	// wait is what the task waits for, if it does.
+	wait subagent.Wait
 }
 
 func newExecution(e *Executor, row subagent.Run, w ledger.Wake) *execution {
@@ -76,10 +77,10 @@ func (x *execution) state() (inboxRead int, progress *subagent.Progress) {
 	return x.inboxRead, x.pending
 }
 
-func (x *execution) awaiting() string {
+func (x *execution) waiting() subagent.Wait {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.waitsFor
+	return x.wait
 }
 
 func (x *execution) setRead(n int) {

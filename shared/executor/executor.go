@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/dispatch"
@@ -29,6 +30,8 @@ type Config struct {
 	Courier    *delivery.Courier
 	Dispatcher *dispatch.Dispatcher
 	Control    *control.Control
+	// Callbacks makes the tokens of callbacks.
+	Callbacks *callback.Signer
 	Log        *slog.Logger
 	// StopBefore is how long before the end of its context an execution is handed on;
 	// of a short one, a quarter of the time that it had.

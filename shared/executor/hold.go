@@ -45,13 +45,17 @@ type hold struct {
 	doubtful bool
 
 	dispatched int
+	// wait is what the chat waits for, if it does; waited: the turn has waited before.
+	wait   subagent.Wait
+	waited bool
 
 	// claimed is the slot of a handler's turn, settle writes what came of the call.
 	claimed *delivery.Claimed
 	settle  func(context.Context, *ledger.Ledger) error
 }
 
-// begin takes the place, making room if a turn that nobody works on any more has it.
+// begin takes the place, making room if a turn that nobody works on any more has it. It
+// returns errParked if the turn will have its place later, and its message can go.
 func (h *hold) begin(ctx context.Context) error {
 	for range 3 {
 		c, outcome, err := h.enterPlace(ctx)
@@ -64,6 +68,11 @@ func (h *hold) begin(ctx context.Context) error {
 		if outcome.OK() {
 			h.note(h.Ledger.NewEvent("turn.started", h.turn.Run, h.turn.ID, turnEvent{Kind: h.turn.Kind}))
 			return nil
+		}
+		if parked, err := h.park(ctx, c); err != nil {
+			return err
+		} else if parked {
+			return errParked
 		}
 		if !c.Evictable(h.turn.ID, h.Ledger.Now(), h.Ledger.Terms) {
 			wait := c.Exec.Until.Add(h.Ledger.Terms.Skew).Time().Sub(h.Ledger.Now())
@@ -87,7 +96,7 @@ func (h *hold) enterPlace(ctx context.Context) (c subagent.Conversation, outcome
 					c.Agent = h.Agents.DefaultChat
 				}
 			}
-			h.repeated = c.Turn == h.turn.ID
+			h.repeated, h.waited = c.Turn == h.turn.ID, c.Waits(h.turn.ID)
 			h.doubtful = h.repeated || c.Version != h.seen.Version
 			return c.Begin(h.turn.ID, h.token, l.Now(), l.Terms)
 		})
@@ -157,7 +166,7 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 			// The conversation was cleared while we worked.
 			return l.EraseTurn(ctx, h.turn.Owner, h.turn.ID, h.place().Messages)
 		}
-		_, _, err = l.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		left, _, err := l.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 			if c.Turn == ended.ID && c.Exec.Holder != h.token {
 				// We have lost the place: whoever has it now for this turn is at work still.
 				return c, subagent.Stale
@@ -165,6 +174,9 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 			return c.Leave(ended.ID, ended.Messages)
 		})
 		if err != nil {
+			return err
+		}
+		if err := h.followOn(ctx, l, left); err != nil {
 			return err
 		}
 		if err := l.Emit(ctx, h.turn.Owner, events...); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -26,8 +27,17 @@ func (e *Executor) Run(ctx context.Context, w ledger.Wake) error {
 // acquire takes the lease. It returns nil if there is nothing to execute.
 func (e *Executor) acquire(ctx context.Context, w ledger.Wake) (*execution, error) {
 	e.Ledger.LearnTail(w)
+	hint := w.Hint()
+	if hint.Version == 0 {
+		// A wake from whoever knows a part of what the run waits for.
+		var asleep bool
+		var err error
+		if hint, asleep, err = e.asleep(ctx, hint); asleep || err != nil {
+			return nil, err
+		}
+	}
 	token := e.Ledger.Token()
-	row, outcome, err := e.Ledger.UpdateRun(ctx, w.Hint(), func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+	row, outcome, err := e.Ledger.UpdateRun(ctx, hint, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.Acquire(token, e.Ledger.Now(), e.Ledger.Terms)
 	})
 	if err != nil {
@@ -126,13 +136,13 @@ func (x *execution) settle(ctx context.Context, output any, err, cause error) er
 			return err
 		}
 	}
-	waitsFor := x.awaiting()
+	wait := x.waiting()
 	switch {
 	case errors.Is(cause, agent.ErrLeaseLost):
 		x.Log.WarnContext(ctx, "lease lost, result dropped", "run_id", x.row.ID, "attempt", x.row.Exec.Epoch)
 		return nil
-	case waitsFor != "":
-		return x.suspend(ctx, waitsFor)
+	case !wait.IsZero():
+		return x.suspend(ctx, wait)
 	case err == nil:
 		return x.end(ctx, output)
 	case errors.Is(cause, agent.ErrGivenUp):
@@ -247,7 +257,7 @@ type ended struct {
 // handOn gives the run to another execution, after delay.
 func (x *execution) handOn(ctx context.Context, failed bool, delay time.Duration) error {
 	row, outcome, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-		return r.HandOn(x.epoch, x.Ledger.Now(), failed, delay, "")
+		return r.HandOn(x.epoch, x.Ledger.Now(), failed, delay, subagent.Wait{})
 	})
 	if err != nil {
 		return err
@@ -259,11 +269,14 @@ func (x *execution) handOn(ctx context.Context, failed bool, delay time.Duration
 	return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, delay)
 }
 
-// suspend lets the run wait for its child without a process. The child may have ended
-// before the row said so; its signal then found the lease held.
-func (x *execution) suspend(ctx context.Context, waitsFor string) error {
+// suspend lets the run wait without a process. What it waits for may have come before the
+// row said so: the wake then found the lease held.
+func (x *execution) suspend(ctx context.Context, wait subagent.Wait) error {
+	if err := x.watch(ctx, x.row.Owner, wait, x.row.ID); err != nil {
+		return err
+	}
 	row, outcome, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-		return r.HandOn(x.epoch, x.Ledger.Now(), false, 0, waitsFor)
+		return r.HandOn(x.epoch, x.Ledger.Now(), false, 0, wait)
 	})
 	if err != nil {
 		return err
@@ -272,11 +285,19 @@ func (x *execution) suspend(ctx context.Context, waitsFor string) error {
 	if outcome != subagent.Apply {
 		return nil
 	}
-	child, err := x.Ledger.Run(ctx, row.Owner, waitsFor)
-	if err != nil || child.Status.Live() {
+	over, err := x.Ledger.Over(ctx, ledger.LifeOf(row), wait)
+	if err != nil {
 		return err
 	}
-	return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, 0)
+	if over {
+		return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, 0)
+	}
+	left := wait.Until.Time().Sub(x.Ledger.Now())
+	if wait.Until == 0 || left > platform.MaxDelay {
+		return nil // a tick ends it
+	}
+	// A tick would end it as well, some seconds late.
+	return x.Ledger.SendJob(ctx, subagent.Run{Owner: row.Owner, ID: row.ID}, subagent.Backbone{}, left)
 }
 
 // forward hands messages that the task did not read before it ended to whoever is

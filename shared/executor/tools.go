@@ -38,12 +38,13 @@ func (e *Executor) dispatch(ctx context.Context, by caller, d agent.Dispatch) (a
 	if err != nil {
 		return agent.Info{}, err
 	}
+	waiter := ""
 	if d.Awaited && by.parent == nil {
-		return agent.Info{}, errNotInTurn
+		waiter = subagent.TurnPlace(by.id)
 	}
 	row, _, err := e.Dispatcher.Start(ctx, dispatch.Request{
 		Owner: by.owner, Run: id, Agent: d.Agent, Input: input, Parent: by.parent, By: by.agent,
-		Awaited: d.Awaited, Notice: d.Notice, Budget: d.Budget,
+		Awaited: d.Awaited, Waiter: waiter, Notice: d.Notice, Budget: d.Budget,
 	})
 	return agent.InfoOf(row), err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
@@ -28,14 +29,22 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 		return err
 	}
 	if turn.Done() {
-		if receives == 1 {
+		if receives == 1 && !slices.Contains(seen.Parked, turn.ID) {
 			return nil
 		}
 		// Its executor may have died before it gave the place back.
 		return e.leavePlace(ctx, turn)
 	}
+	if seen.Waits(turn.ID) {
+		if over, err := e.keepWaiting(ctx, seen, turn); !over || err != nil {
+			return err
+		}
+	}
 	h := &hold{Executor: e, turn: turn, token: e.Ledger.Token(), seen: seen, receives: receives}
 	if err := h.begin(ctx); err != nil {
+		if errors.Is(err, errParked) {
+			return nil
+		}
 		return err
 	}
 	if over, err := h.isOver(ctx); over || err != nil {
@@ -126,13 +135,16 @@ func (e *Executor) leavePlace(ctx context.Context, t subagent.Turn) error {
 
 // freePlace does so also for the holder of token.
 func (e *Executor) freePlace(ctx context.Context, t subagent.Turn, token string) error {
-	_, _, err := e.Ledger.UpdateConversation(ctx, subagent.Conversation{Owner: t.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+	left, _, err := e.Ledger.UpdateConversation(ctx, subagent.Conversation{Owner: t.Owner}, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 		if c.Turn == t.ID && c.Exec.Holder != token && !c.Exec.Free(subagent.At(e.Ledger.Now()), e.Ledger.Terms) {
 			return c, subagent.Held
 		}
 		return c.Leave(t.ID, t.Messages)
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return e.wakeNext(ctx, e.Ledger, left)
 }
 
 // take does what the turn is for, while the place is held.
@@ -156,6 +168,8 @@ func (h *hold) take(ctx context.Context) error {
 			}
 		}
 		return &RetryError{Err: fmt.Errorf("turn %s: %w", h.turn.ID, agent.ErrLeaseLost)}
+	case errors.Is(cause, agent.ErrSuspended):
+		return h.suspend(ctx)
 	case err == nil:
 		return h.finish(ctx, subagent.Completed, reply, "")
 	case errors.Is(err, errSuperseded):

@@ -98,10 +98,7 @@ func (h *hold) Events(ctx context.Context, typ string) ([]json.RawMessage, error
 	return h.eventsOf(ctx, h.turn.Owner, func(e ledger.Event) bool { return e.Type == typ && e.Turn == h.turn.ID })
 }
 
-// Progress, Milestone, Await and Inbox belong to runs.
+// Progress, Milestone and Inbox belong to runs.
 func (h *hold) Progress(context.Context, agent.Progress) error           { return errNotInTurn }
 func (h *hold) Milestone(context.Context, string, json.RawMessage) error { return errNotInTurn }
-func (h *hold) Await(context.Context, string) (agent.Result, error) {
-	return agent.Result{}, errNotInTurn
-}
-func (h *hold) Inbox(context.Context) ([]agent.Message, error) { return nil, errNotInTurn }
+func (h *hold) Inbox(context.Context) ([]agent.Message, error)           { return nil, errNotInTurn }

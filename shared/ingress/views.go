@@ -62,7 +62,11 @@ func viewTurn(t subagent.Turn, c subagent.Conversation) api.Turn {
 		RunID: t.Run, Error: t.Problem,
 		AcceptedAt: timeOf(t.AcceptedAt), StartedAt: timeOf(t.StartedAt), CompletedAt: timeOf(t.EndedAt),
 	}
-	if running(t, c) {
+	switch {
+	case t.Done():
+	case c.Waits(t.ID):
+		view.Status = string(subagent.Waiting)
+	case running(t, c):
 		view.Status = string(subagent.Running)
 	}
 	return view

@@ -152,7 +152,7 @@ func (f forecast) live() string {
 	r := f.row
 	switch {
 	case r.Status == subagent.Waiting:
-		return fmt.Sprintf("The run waits for its child %s and holds no process; the child's end wakes it", r.WaitsFor)
+		return "The run " + waitsFor(r.Wait) + " and holds no process; that wakes it, or a tick if the wake was lost"
 	case r.Exec.Holder != "" && !r.Exec.Free(f.now, f.terms):
 		return fmt.Sprintf("The run is executing (attempt %d), lease held until %s and renewed while its executor lives", r.Exec.Epoch, clock(r.Exec.Until))
 	case r.Exec.Holder != "":
@@ -161,6 +161,25 @@ func (f forecast) live() string {
 		return fmt.Sprintf("The run failed %d times in a row and is tried again at %s", r.Lost, clock(r.Exec.Until))
 	}
 	return "The run waits for an executor; its job is queued, and a tick sends it again if it was lost"
+}
+
+// waitsFor says what a wait is for.
+func waitsFor(w subagent.Wait) string {
+	text := "waits"
+	switch {
+	case w.Signal != "":
+		text += " for the answer to " + w.Signal
+	case w.Milestone != "":
+		text += fmt.Sprintf(" for milestone %s of run %s", w.Milestone, w.Runs[0])
+	case len(w.Runs) == 1:
+		text += " for run " + w.Runs[0]
+	case len(w.Runs) > 1:
+		text += fmt.Sprintf(" for %d of the runs %s", w.Need, strings.Join(w.Runs, ", "))
+	}
+	if w.Until != 0 {
+		text += ", until " + clock(w.Until) + " at the latest,"
+	}
+	return text
 }
 
 // bound says until when the run is waited for.

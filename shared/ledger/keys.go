@@ -26,6 +26,8 @@ import (
 //	                     STEP#<life>#<key>      Step, the journal (of a run or of a turn)
 //	                     MILESTONE#<life>#<n>   Milestone
 //	                     INBOX#<life>#<n>       InboxMessage
+//	                     QUESTION#<life>#<name> Question, to people
+//	                     SIGNAL#<life>#<name>   Signal, the answer to one or to a callback
 
 const (
 	turnPrefix     = "TURN#"
@@ -41,6 +43,8 @@ const (
 	stepPrefix      = "STEP#"
 	milestonePrefix = "MILESTONE#"
 	inboxPrefix     = "INBOX#"
+	questionPrefix  = "QUESTION#"
+	signalPrefix    = "SIGNAL#"
 )
 
 func partition(o subagent.Owner) string { return o.Tenant + "/" + o.Conversation }
@@ -68,6 +72,8 @@ func scheduleKey(o subagent.Owner, id string) platform.Key {
 }
 
 // controlsKey is that of the one row that belongs to no tenant.
+func signingKey() platform.Key { return platform.Key{Partition: "operator", Sort: "SIGNING"} }
+
 func controlsKey() platform.Key { return platform.Key{Partition: "operator", Sort: "CONTROLS"} }
 
 func messageKey(o subagent.Owner, number int64) platform.Key {

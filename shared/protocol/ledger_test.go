@@ -446,7 +446,7 @@ func (w *writer) handOn(i int, epoch int64, stale func(subagent.Outcome) string)
 	if s.hands == 0 {
 		return
 	}
-	next, o := w.run().HandOn(epoch, clock(w.clocks[i]), true, 0, "")
+	next, o := w.run().HandOn(epoch, clock(w.clocks[i]), true, 0, subagent.Wait{})
 	if o != subagent.Apply {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/errand-dev/errand/shared/delivery"
+	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -76,15 +77,12 @@ func (r *Reconciler) bury(ctx context.Context, row subagent.Run, slot subagent.S
 		})
 }
 
-// wake sends the job of a waiting run whose child has ended: the child's own signal
-// was lost.
+// wake sends the job of a waiting run whose wait is over: its time has come, or the signal
+// of what it waited for was lost.
 func (r *Reconciler) wake(ctx context.Context, row subagent.Run) error {
-	child, err := r.Ledger.Run(ctx, row.Owner, row.WaitsFor)
-	if err != nil {
+	over, err := r.Ledger.Over(ctx, ledger.LifeOf(row), row.Wait)
+	if err != nil || !over {
 		return err
-	}
-	if child.Status.Live() {
-		return nil
 	}
 	return r.Ledger.SendJob(ctx, row, subagent.Backbone{}, 0)
 }

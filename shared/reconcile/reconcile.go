@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -136,13 +137,13 @@ type sight struct {
 // error is logged, the run is kept and the next tick tries again.
 func (r *Reconciler) survey(ctx context.Context, w ledger.Wake, b subagent.Backbone) (sight, error) {
 	s := sight{gone: map[string]int64{}, soft: map[string]int64{}}
-	ids := make([]string, 0, len(b.Open))
-	for id := range b.Open {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, func(x, y string) int {
+	ids := slices.SortedFunc(maps.Keys(b.Open), func(x, y string) int {
 		return cmp.Or(cmp.Compare(b.Open[x].At, b.Open[y].At), cmp.Compare(x, y))
 	})
+	ids, err := r.surveyTurns(ctx, w, b, ids, &s)
+	if err != nil {
+		return s, err
+	}
 	rows, err := r.Ledger.Runs(ctx, w.Owner, ids)
 	if err != nil {
 		return s, err

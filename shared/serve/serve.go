@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/dispatch"
@@ -116,8 +117,9 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
 	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: o.Cadence, Cap: o.MaxConcurrentRuns, Log: o.Log}
 	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
+	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
-		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Log: o.Log,
+		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
 		ProgressEvery: time.Second, Show: o.Show,
 	})
 	ctl.Changed = exec.Changed

@@ -2,6 +2,7 @@ package subagent
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -11,7 +12,8 @@ type Reservation struct {
 	// reservation that a tombstone has voided.
 	Generation int64 `json:"g"`
 	At         Time  `json:"at"`
-	// Soft: the run was given up; it is watched but does not count against the cap.
+	// Soft: a run that was given up and is watched, or a turn that waits. It does not count
+	// against the cap.
 	Soft bool `json:"soft,omitempty"`
 	// Redrives is the redrive count of the run that this place is kept for: whoever
 	// saw the run settled before its redrive must not take it away.
@@ -66,6 +68,18 @@ func (b Backbone) Live() int {
 	return n
 }
 
+// Runs lists the ids of the runs that have a place, sorted.
+func (b Backbone) Runs() []string {
+	ids := make([]string, 0, len(b.Open))
+	for place := range b.Open {
+		if _, turn := PlacedTurn(place); !turn {
+			ids = append(ids, place)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // NeedsTick reports whether a dispatch at now must send tick Epoch+1 before it
 // reserves: the backbone is not armed, its next tick is later than the first rung, or so
 // long overdue that the platform must have lost it (a purge, a restored table).
@@ -83,6 +97,8 @@ type Arming struct {
 	By Time
 	// Redrives is the redrive count that the run is about to have.
 	Redrives int
+	// Soft: the place does not count against the cap.
+	Soft bool
 }
 
 // Reserve puts the run's id into Open, and arms the backbone if the caller has sent
@@ -105,11 +121,11 @@ func (b Backbone) Reserve(id string, limit int, a Arming, voided int64, now time
 		return b, Stale
 	case a.Sent == 0 && (!b.Armed || b.Due > a.By):
 		return b, Stale
-	case b.Live() >= limit && !replaced, size >= MaxOpen:
+	case b.Live() >= limit && !replaced && !a.Soft, size >= MaxOpen:
 		return b, Full
 	}
 	b.Open = cloneOpen(b.Open)
-	b.Open[id] = Reservation{Generation: b.Version + 1, At: At(now), Redrives: a.Redrives}
+	b.Open[id] = Reservation{Generation: b.Version + 1, At: At(now), Redrives: a.Redrives, Soft: a.Soft}
 	if a.Sent != 0 {
 		b.Armed, b.Epoch, b.Rung, b.Due = true, a.Sent, 0, a.Due
 	}

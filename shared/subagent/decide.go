@@ -14,7 +14,7 @@ const (
 	GiveUpNow
 	// ResendJob: its executor died, or its job was lost.
 	ResendJob
-	// Wake: it waits for a child; see whether that has ended.
+	// Wake: it waits; see whether that is over.
 	Wake
 	// FailNow: its executions died too often.
 	FailNow
@@ -89,7 +89,7 @@ func decideDelivery(r Run, d Delivery, at Time, t Terms, send, bury Action) Acti
 }
 
 // overBudget returns the reason to give up, or nothing. The absolute ceiling wins;
-// silence counts only after a first signal, and not while the run waits for a child.
+// silence counts only after a first signal, and not while the run waits.
 func (r Run) overBudget(at Time) string {
 	switch {
 	case r.Deadline != 0 && at >= r.Deadline:
@@ -109,7 +109,7 @@ func (r Run) Due(t Terms) Time {
 	case !r.Outstanding():
 		return 0
 	case r.Status.Live():
-		due := r.Deadline
+		due := Earliest(r.Deadline, r.Wait.Until)
 		if r.Silence > 0 && r.LastSignal != 0 && r.Status != Waiting {
 			due = Earliest(due, r.LastSignal+Time(r.Silence))
 		}

@@ -41,9 +41,9 @@ func TestATickKnowsWhenARunIsDue(t *testing.T) {
 }
 
 func TestTheSilenceOfARunBeginsAnewWhenItsWaitIsOver(t *testing.T) {
-	waiting := subagent.Run{Status: subagent.Waiting, LastSignal: at(3), WaitsFor: "child", StartedAt: at(0)}
+	waiting := subagent.Run{Status: subagent.Waiting, LastSignal: at(3), Wait: subagent.Wait{Runs: []string{"child"}, Need: 1}, StartedAt: at(0)}
 	woken, o := waiting.Acquire("me", sec(7000), subagent.DefaultTerms)
-	if o != subagent.Apply || woken.LastSignal != at(7000) || woken.WaitsFor != "" {
+	if o != subagent.Apply || woken.LastSignal != at(7000) || !woken.Wait.IsZero() {
 		t.Errorf("woken: %v, last signal %v", o, woken.LastSignal.Time())
 	}
 	waiting.LastSignal = 0

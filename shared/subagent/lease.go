@@ -27,7 +27,7 @@ func (r Run) Acquire(token string, now time.Time, t Terms) (Run, Outcome) {
 		r.LastSignal = at
 	}
 	r.Status = Running
-	r.WaitsFor = ""
+	r.Wait = Wait{}
 	if r.StartedAt == 0 {
 		r.StartedAt = at
 	}
@@ -93,9 +93,9 @@ func (r Run) Signal(epoch int64, now time.Time, t Terms, progress *Progress, mil
 }
 
 // HandOn gives the lease back before the run has ended, for another executor to
-// go on at once or, after a failed execution, when its back-off has passed. wait names
-// an awaited child.
-func (r Run) HandOn(epoch int64, now time.Time, failed bool, delay time.Duration, wait string) (Run, Outcome) {
+// go on at once or, after a failed execution, when its back-off has passed; or when
+// wait, if it names anything, is over.
+func (r Run) HandOn(epoch int64, now time.Time, failed bool, delay time.Duration, wait Wait) (Run, Outcome) {
 	if o := r.guard(epoch); o != Apply {
 		return r, o
 	}
@@ -104,8 +104,8 @@ func (r Run) HandOn(epoch int64, now time.Time, failed bool, delay time.Duration
 	}
 	r.Exec.Holder = ""
 	r.Exec.Until = At(now).Add(delay)
-	if wait != "" {
-		r.Status, r.WaitsFor = Waiting, wait
+	if !wait.IsZero() {
+		r.Status, r.Wait = Waiting, wait
 	}
 	return r, Apply
 }

@@ -27,9 +27,9 @@ func TestAcquire(t *testing.T) {
 			r.Status, r.StartedAt = running, at(1)
 			r.Exec = subagent.Lease{Epoch: 1, Holder: "me", Until: at(61)}
 		}},
-		{name: "a waiting run is taken and waits no more", on: run(waiting).held("", 0).with(func(r *subagent.Run) { r.WaitsFor, r.StartedAt = "child", at(0) }),
+		{name: "a waiting run is taken and waits no more", on: run(waiting).held("", 0).with(func(r *subagent.Run) { r.Wait, r.StartedAt = onChild, at(0) }),
 			rule: acquire(1), want: subagent.Apply, change: func(r *subagent.Run) {
-				r.Status, r.WaitsFor, r.Exec = running, "", subagent.Lease{Epoch: 4, Holder: "me", Until: at(61)}
+				r.Status, r.Wait, r.Exec = running, subagent.Wait{}, subagent.Lease{Epoch: 4, Holder: "me", Until: at(61)}
 			}},
 		{name: "a lapsed lease is taken over and counted as lost", on: run(running).held("other", 60).with(func(r *subagent.Run) { r.StartedAt = at(0) }),
 			rule: acquire(65.001), want: subagent.Apply, change: func(r *subagent.Run) {
@@ -74,7 +74,7 @@ func TestStepsAndSignalsNeedTheLease(t *testing.T) {
 			return r.Signal(3, sec(10), terms, nil, 0)
 		},
 		"handing on": func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.HandOn(3, sec(10), false, 0, "")
+			return r.HandOn(3, sec(10), false, 0, subagent.Wait{})
 		},
 	}
 	for name, step := range steps {
@@ -102,10 +102,10 @@ func TestStepsAndSignalsNeedTheLease(t *testing.T) {
 			rule: steps["a signal"], want: subagent.Apply, again: subagent.Apply},
 		{name: "handing on frees the lease", on: run(running).held("me", 60), rule: steps["handing on"], want: subagent.Apply, again: subagent.Apply,
 			change: func(r *subagent.Run) { r.Exec.Holder, r.Exec.Until = "", at(10) }},
-		{name: "waiting names the child", on: run(running).held("me", 60), rule: func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.HandOn(3, sec(10), false, 0, "child")
+		{name: "waiting names what is waited for", on: run(running).held("me", 60), rule: func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+			return r.HandOn(3, sec(10), false, 0, onChild)
 		}, want: subagent.Apply, again: subagent.Stale, change: func(r *subagent.Run) {
-			r.Exec.Holder, r.Exec.Until, r.Status, r.WaitsFor = "", at(10), waiting, "child"
+			r.Exec.Holder, r.Exec.Until, r.Status, r.Wait = "", at(10), waiting, onChild
 		}},
 	})
 }
@@ -148,3 +148,5 @@ func TestTearDownAndReceive(t *testing.T) {
 		}
 	}
 }
+
+var onChild = subagent.Wait{Runs: []string{"child"}, Need: 1}

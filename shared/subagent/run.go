@@ -39,6 +39,8 @@ const (
 	// ReasonAboveCancelled: a run above it was cancelled, and it with that.
 	ReasonAboveCancelled = "parent-cancelled"
 	ReasonExecutorLost   = "executor-lost"
+	// ReasonSpend: a model call would have passed a limit of tokens or money.
+	ReasonSpend = "spend-exceeded"
 )
 
 // Slot names one of the two deliveries of a run.
@@ -175,6 +177,10 @@ type Run struct {
 
 	// Deadline is absolute; zero means never.
 	Deadline Time `json:"dl,omitempty"`
+	// Payers are those of the run and the runs above it that have a limit of what they
+	// spend, the outermost first.
+	Payers []Payer `json:"pay,omitempty"`
+
 	// Silence is the no-progress window in milliseconds; zero means none.
 	Silence int64 `json:"win,omitempty"`
 	// LastSignal is when the run last reported progress or a milestone.
@@ -195,8 +201,10 @@ type Run struct {
 	Inbox     int `json:"in,omitempty"`
 	InboxRead int `json:"inr,omitempty"`
 
-	// WaitsFor is the awaited child of a waiting run.
-	WaitsFor string `json:"wf,omitempty"`
+	// Wait is what a waiting run waits for.
+	Wait Wait `json:"wait,omitzero"`
+	// Waiters are to be woken when the run reaches a milestone or ends.
+	Waiters []string `json:"wt,omitempty"`
 
 	Input   Value  `json:"input,omitzero"`
 	Output  Value  `json:"out,omitzero"`

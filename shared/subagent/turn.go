@@ -1,6 +1,9 @@
 package subagent
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // TurnKind says where a turn comes from.
 type TurnKind string
@@ -128,19 +131,33 @@ type Conversation struct {
 	// each under its number and only if that is free: a holder that lost its lease
 	// cannot add one behind its successor.
 	Messages int64 `json:"n,omitempty"`
+	// Wait is what the turn waits for: its message is gone, and nobody works on it.
+	Wait Wait `json:"wait,omitzero"`
+	// Parked are turns whose messages came while another one waited, in the order in which
+	// they will begin.
+	Parked []string `json:"pk,omitempty"`
 }
 
+// MaxParked bounds the row.
+const MaxParked = 200
+
+// LongestTurnWait bounds the wait of a turn: its conversation stands still meanwhile.
+const LongestTurnWait = time.Hour
+
 // Begin gives a turn its place. Held: another turn has it (Evictable says whether for
-// good), or this one under a lease that still runs. Mine: this very receive has it.
+// good), one that was parked comes first, or this one has it under a lease that still
+// runs. Mine: this very receive has it.
 func (c Conversation) Begin(turn, token string, now time.Time, t Terms) (Conversation, Outcome) {
 	at := At(now)
 	switch {
 	case c.Exec.Holder == token && c.Turn == turn:
 		return c, Mine
-	case c.Turn != "" && c.Turn != turn, !c.Exec.Free(at, t):
+	case c.Turn != "" && c.Turn != turn, !c.Exec.Free(at, t),
+		c.Turn == "" && len(c.Parked) > 0 && c.Parked[0] != turn:
 		return c, Held
 	}
-	c.Turn = turn
+	c.Turn, c.Wait = turn, Wait{}
+	c.Parked = without(c.Parked, turn)
 	c.Exec = Lease{Epoch: c.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
 	return c, Apply
 }
@@ -148,7 +165,51 @@ func (c Conversation) Begin(turn, token string, now time.Time, t Terms) (Convers
 // Evictable reports whether another turn than this one has the place and nobody is at
 // work on it: its queue message must be lost, since this turn was handed out.
 func (c Conversation) Evictable(turn string, now time.Time, t Terms) bool {
-	return c.Turn != "" && c.Turn != turn && c.Exec.Free(At(now), t)
+	return c.Turn != "" && c.Turn != turn && c.Wait.IsZero() && c.Exec.Free(At(now), t)
+}
+
+// Suspend gives the lease back while the turn waits and keeps its place.
+func (c Conversation) Suspend(token string, w Wait) (Conversation, Outcome) {
+	if c.Exec.Holder != token {
+		return c, Stale
+	}
+	c.Exec.Holder, c.Exec.Until = "", 0
+	c.Wait = w
+	return c, Apply
+}
+
+// Waits reports whether the turn has the place and waits.
+func (c Conversation) Waits(turn string) bool { return c.Turn == turn && !c.Wait.IsZero() }
+
+// Park puts a turn behind one that waits, or behind those that are parked already: its
+// message can go, since the row keeps its order. NotDue: nothing keeps it from its
+// place but the queue. Full: its message must stay.
+func (c Conversation) Park(turn string) (Conversation, Outcome) {
+	switch {
+	case slices.Contains(c.Parked, turn):
+		return c, Mine
+	case c.Turn == turn, len(c.Parked) == 0 && (c.Turn == "" || c.Wait.IsZero()):
+		return c, NotDue
+	case len(c.Parked) >= MaxParked:
+		return c, Full
+	}
+	c.Parked = append(slices.Clone(c.Parked), turn)
+	return c, Apply
+}
+
+// Next is the parked turn that may begin now, if there is one.
+func (c Conversation) Next() (turn string, ok bool) {
+	if c.Turn != "" || len(c.Parked) == 0 {
+		return "", false
+	}
+	return c.Parked[0], true
+}
+
+func without(ids []string, id string) []string {
+	if !slices.Contains(ids, id) {
+		return ids
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(x string) bool { return x == id })
 }
 
 // Renew extends the holder's lease.
@@ -162,10 +223,15 @@ func (c Conversation) Renew(token string, now time.Time, t Terms) (Conversation,
 
 // Leave frees the place after the turn has ended with so many messages in all.
 func (c Conversation) Leave(turn string, messages int64) (Conversation, Outcome) {
-	if c.Turn != turn {
+	switch {
+	case c.Turn == turn:
+	case slices.Contains(c.Parked, turn):
+		c.Parked = without(c.Parked, turn)
+		return c, Apply
+	default:
 		return c, Mine
 	}
-	c.Turn = ""
+	c.Turn, c.Wait = "", Wait{}
 	c.Exec.Holder, c.Exec.Until = "", 0
 	c.Messages = max(c.Messages, messages)
 	return c, Apply

@@ -1,0 +1,282 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// A run or turn that waits holds no process: its context ends, and its code is executed
+// again from the beginning when the wait is over, its steps answered from the journal. A
+// wait returns ErrSuspended then; pass it on. While a turn waits its conversation stands
+// still, so a turn waits for an hour at most; whatever comes meanwhile is kept in order.
+
+// Errors of waits.
+var (
+	// ErrTimedOut: what was waited for has not come in time.
+	ErrTimedOut = errors.New("the wait has timed out")
+	// ErrWaitsForItself: a run would wait for itself or for one above it.
+	ErrWaitsForItself = errors.New("a run cannot wait for itself or for a run above it")
+	// ErrNoMilestone: the run has ended without the milestone.
+	ErrNoMilestone = errors.New("the run has ended without this milestone")
+)
+
+// Await waits for the end of a run of the conversation and returns its result. A turn that
+// has waited for too long gets ErrTimedOut. Errors: ErrNoRun, ErrWaitsForItself.
+func (w *Work) Await(ctx context.Context, run string) (Result, error) {
+	if err := w.backend.Wait(ctx, subagent.Wait{Runs: []string{run}, Need: 1}); err != nil {
+		return Result{}, err
+	}
+	r, err := w.Inspect(ctx, run)
+	if err == nil && r.Status.Live() {
+		err = fmt.Errorf("%w: run %s is %s", ErrTimedOut, run, r.Status)
+	}
+	return r, err
+}
+
+// Join says which runs to wait for.
+type Join struct {
+	Runs []string
+	// Need is how many of them must have ended; zero means all.
+	Need int
+	// Within bounds the wait; zero means no bound but that of a turn.
+	Within time.Duration
+}
+
+// Join waits until enough of the runs have ended, or until its time is over, and returns
+// them all in the given order: those that have not ended have a live status. Which had
+// ended is kept under key, so that executed again the code sees the same.
+// Errors: ErrNoRun, ErrWaitsForItself.
+func (w *Work) Join(ctx context.Context, key string, j Join) ([]Result, error) {
+	if len(j.Runs) == 0 {
+		return nil, nil
+	}
+	need := j.Need
+	if need <= 0 || need > len(j.Runs) {
+		need = len(j.Runs)
+	}
+	seen, err := keep(ctx, w, "#join:"+key, func(ctx context.Context) ([]subagent.Status, error) {
+		until, err := w.until(ctx, key, j.Within)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.backend.Wait(ctx, subagent.Wait{Runs: j.Runs, Need: need, Until: until}); err != nil {
+			return nil, err
+		}
+		seen := make([]subagent.Status, len(j.Runs))
+		for i, id := range j.Runs {
+			r, err := w.Inspect(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			seen[i] = r.Status
+		}
+		return seen, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	results := make([]Result, len(j.Runs))
+	for i, id := range j.Runs {
+		if results[i], err = w.Inspect(ctx, id); err != nil {
+			return nil, err
+		}
+		if seen[i].Live() {
+			results[i].Status, results[i].Output = seen[i], nil
+		}
+	}
+	return results, nil
+}
+
+// AwaitMilestone waits for a milestone of a run and returns it, or ErrTimedOut after within
+// (zero means no bound but that of a turn). Errors: ErrNoMilestone, ErrNoRun, ErrWaitsForItself.
+func (w *Work) AwaitMilestone(ctx context.Context, key, run, name string, within time.Duration) (Milestone, error) {
+	heard, err := keep(ctx, w, "#milestone:"+key, func(ctx context.Context) (heard, error) {
+		until, err := w.until(ctx, key, within)
+		if err != nil {
+			return heard{}, err
+		}
+		err = w.backend.Wait(ctx, subagent.Wait{Runs: []string{run}, Need: 1, Milestone: name, Until: until})
+		if err != nil {
+			return heard{}, err
+		}
+		return w.hear(ctx, run, name)
+	})
+	switch {
+	case err != nil, heard.Milestone != nil:
+		return deref(heard.Milestone), err
+	case heard.Status.Live():
+		return Milestone{}, fmt.Errorf("%w: no milestone %s of run %s", ErrTimedOut, name, run)
+	}
+	return Milestone{}, fmt.Errorf("%w: %s of run %s, which is %s", ErrNoMilestone, name, run, heard.Status)
+}
+
+// heard is what a wait for a milestone ended with, as it is kept.
+type heard struct {
+	Milestone *Milestone      `json:"milestone,omitempty"`
+	Status    subagent.Status `json:"status"`
+}
+
+func (w *Work) hear(ctx context.Context, run, name string) (heard, error) {
+	// The status first: a run that has ended reaches no milestone after that.
+	r, err := w.Inspect(ctx, run)
+	if err != nil {
+		return heard{}, err
+	}
+	reached, err := w.Milestones(ctx, run)
+	h := heard{Status: r.Status}
+	if i := slices.IndexFunc(reached, func(m Milestone) bool { return m.Name == name }); i >= 0 {
+		h.Milestone = &reached[i]
+	}
+	return h, err
+}
+
+func deref(m *Milestone) Milestone {
+	if m == nil {
+		return Milestone{}
+	}
+	return *m
+}
+
+// Sleep waits for d, counted from its first call under key.
+func (w *Work) Sleep(ctx context.Context, key string, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	until, err := w.until(ctx, key, d)
+	if err != nil {
+		return err
+	}
+	return w.backend.Wait(ctx, subagent.Wait{Until: until})
+}
+
+// Question is what people are asked.
+type Question struct {
+	// Name tells it from others of the run or turn: letters, digits and . _ : -
+	Name string `json:"name"`
+	// Title is the question, in a sentence.
+	Title string `json:"title"`
+	// Detail is JSON that helps to decide, at most 16 KB.
+	Detail json.RawMessage `json:"detail,omitempty"`
+	// Until is when nobody waits for an answer any more; zero means never.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Decision answers a Question.
+type Decision struct {
+	Approved bool `json:"approved"`
+	// Note is what whoever decided says about it.
+	Note string `json:"note,omitempty"`
+}
+
+const maxDetail = 16 << 10
+
+// Approve asks people and waits for their decision: through the API, or `errand approve`.
+// within bounds the wait; without an answer in time it returns ErrTimedOut.
+func (w *Work) Approve(ctx context.Context, q Question, within time.Duration) (Decision, error) {
+	var d Decision
+	if err := subagent.CheckID(q.Name); err != nil {
+		return d, fmt.Errorf("question %q: %w", q.Name, err)
+	}
+	if len(q.Detail) > maxDetail {
+		return d, fmt.Errorf("the detail of question %s has %d bytes, at most %d are allowed", q.Name, len(q.Detail), maxDetail)
+	}
+	until, err := w.until(ctx, q.Name, within)
+	if err != nil {
+		return d, err
+	}
+	q.Until = until.Time()
+	if err := w.backend.Ask(ctx, q); err != nil {
+		return d, err
+	}
+	raw, err := w.signal(ctx, q.Name, until)
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return d, fmt.Errorf("decoding the decision on %s: %w", q.Name, err)
+	}
+	return d, nil
+}
+
+// Callback returns a token by which somebody outside, who has no other credential, ends the
+// wait of WaitCallback under the same key: POST /v1/callbacks/{token}. It is the same
+// each time.
+func (w *Work) Callback(ctx context.Context, key string) (token string, err error) {
+	if err := subagent.CheckID(key); err != nil {
+		return "", fmt.Errorf("callback %q: %w", key, err)
+	}
+	return w.backend.Callback(ctx, key)
+}
+
+// CallbackError is what whoever was called back reports instead of an output.
+type CallbackError struct{ Message string }
+
+func (e *CallbackError) Error() string { return "the callback reports: " + e.Message }
+
+// CallbackResult is how a callback ends the wait for it: with one of the two.
+type CallbackResult struct {
+	Output json.RawMessage `json:"output,omitempty"`
+	Error  string          `json:"error,omitempty"`
+}
+
+// WaitCallback waits until somebody outside has used the token that Callback returned for
+// the key, and returns the output that came with it. Errors: *CallbackError, and ErrTimedOut
+// after within (zero means no bound but that of a turn).
+func (w *Work) WaitCallback(ctx context.Context, key string, within time.Duration) (json.RawMessage, error) {
+	if err := subagent.CheckID(key); err != nil {
+		return nil, fmt.Errorf("callback %q: %w", key, err)
+	}
+	until, err := w.until(ctx, key, within)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := w.signal(ctx, key, until)
+	if err != nil {
+		return nil, err
+	}
+	var result CallbackResult
+	if err := json.Unmarshal(raw, &result); err != nil {
+		return nil, fmt.Errorf("decoding callback %s: %w", key, err)
+	}
+	if result.Error != "" {
+		return nil, &CallbackError{result.Error}
+	}
+	return result.Output, nil
+}
+
+// signal waits for a signal and returns its body. That none has come in time is kept, too:
+// one that comes later changes nothing.
+func (w *Work) signal(ctx context.Context, name string, until subagent.Time) (json.RawMessage, error) {
+	type answer struct {
+		Body json.RawMessage `json:"body,omitempty"`
+		Come bool            `json:"come"`
+	}
+	a, err := keep(ctx, w, "#signal:"+name, func(ctx context.Context) (a answer, err error) {
+		if err := w.backend.Wait(ctx, subagent.Wait{Signal: name, Until: until}); err != nil {
+			return a, err
+		}
+		a.Body, a.Come, err = w.backend.Signal(ctx, name)
+		return a, err
+	})
+	if err == nil && !a.Come {
+		err = fmt.Errorf("%w: nobody has answered %s", ErrTimedOut, name)
+	}
+	return a.Body, err
+}
+
+// until journals when a wait ends that may last d from its first call under key; zero d is
+// no bound.
+func (w *Work) until(ctx context.Context, key string, d time.Duration) (subagent.Time, error) {
+	if d <= 0 {
+		return 0, nil
+	}
+	return keep(ctx, w, "#until:"+key, func(context.Context) (subagent.Time, error) {
+		return subagent.At(w.Now().Add(d)), nil
+	})
+}

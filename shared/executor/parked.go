@@ -1,0 +1,100 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// A turn that waits keeps its place, and its message goes. So does the message of a turn
+// that comes meanwhile: the conversation's row keeps their order, and each turn that ends
+// wakes the next one. Two things look after the turn that waits: the wakes of what it waits
+// for, and the ticks, since it has a place in the backbone.
+
+// errParked: the turn's message can go, the turn has its place later.
+var errParked = errors.New("the turn is parked")
+
+// suspend lets the turn wait without a process.
+func (h *hold) suspend(ctx context.Context) error {
+	h.mu.Lock()
+	wait := h.wait
+	h.mu.Unlock()
+	if err := h.watch(ctx, h.turn.Owner, wait, subagent.TurnPlace(h.turn.ID)); err != nil {
+		return h.again(ctx, time.Second, err)
+	}
+	h.emit(ctx, h.turn.Owner, h.notes()...)
+	c, outcome, err := h.Ledger.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		return c.Suspend(h.token, wait)
+	})
+	if err != nil {
+		return h.again(ctx, time.Second, err)
+	}
+	if !outcome.OK() {
+		return &RetryError{Err: fmt.Errorf("turn %s: %w", h.turn.ID, agent.ErrLeaseLost)}
+	}
+	over, err := h.keepWaiting(ctx, c, h.turn)
+	if err != nil || !over {
+		return err
+	}
+	// It has come before the row said that we wait; its wake may have come then, too.
+	return h.Ledger.SendTurn(ctx, h.turn, "over-"+h.Ledger.Nonce())
+}
+
+// keepWaiting makes sure that ticks look after a turn that waits, before its message goes,
+// and reports whether its wait is over.
+func (e *Executor) keepWaiting(ctx context.Context, c subagent.Conversation, t subagent.Turn) (over bool, err error) {
+	over, err = e.Ledger.Over(ctx, ledger.LifeOfTurn(t), c.Wait)
+	if err != nil || over {
+		return over, err
+	}
+	if err := e.Dispatcher.ReserveTurn(ctx, t.Owner, t.ID); err != nil {
+		return false, err
+	}
+	// Once more: a wake that came before there was anybody to wake is seen here.
+	return e.Ledger.Over(ctx, ledger.LifeOfTurn(t), c.Wait)
+}
+
+// park reports whether the turn now stands in the row, in the order in which it came.
+func (h *hold) park(ctx context.Context, seen subagent.Conversation) (bool, error) {
+	c, outcome, err := h.Ledger.UpdateConversation(ctx, seen, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		return c.Park(h.turn.ID)
+	})
+	switch {
+	case err != nil:
+		return false, err
+	case outcome == subagent.Full:
+		return false, &RetryError{After: time.Minute, Err: fmt.Errorf("turn %s: %d turns wait before it", h.turn.ID, len(c.Parked))}
+	case !outcome.OK():
+		return false, nil
+	}
+	// The wake of the first one may be lost, or have become a dead letter.
+	return true, h.wakeNext(ctx, h.Ledger, c)
+}
+
+// wakeNext wakes the first of the turns that were parked, if the place is free.
+func (e *Executor) wakeNext(ctx context.Context, l *ledger.Ledger, c subagent.Conversation) error {
+	next, ok := c.Next()
+	if !ok {
+		return nil
+	}
+	return l.SendTurn(ctx, subagent.Turn{Owner: c.Owner, ID: next}, "next-"+l.Nonce())
+}
+
+// followOn does what the end of a turn that waited owes: its place in the backbone goes,
+// and the next turn comes.
+func (h *hold) followOn(ctx context.Context, l *ledger.Ledger, left subagent.Conversation) error {
+	if h.waited {
+		_, _, err := l.UpdateBackbone(ctx, h.turn.Owner, subagent.Backbone{}, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
+			return b.Settle(subagent.TurnPlace(h.turn.ID), 0)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return h.wakeNext(ctx, l, left)
+}
