@@ -16,12 +16,14 @@ import (
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/lab"
+	"github.com/errand-dev/errand/shared/price"
 	"github.com/errand-dev/errand/shared/serve"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
 type serveFlags struct {
 	listen, data, tokens string
+	prices               string
 	lab, verbose         bool
 	lease                time.Duration
 	cadence              []time.Duration
@@ -49,6 +51,7 @@ starts again on the same folder.`,
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the HTTP API; anything but loopback needs --tokens")
 	flags.StringVar(&f.data, "data", ".errand", "data folder, made if it does not exist; one process at a time")
 	flags.StringVar(&f.tokens, "tokens", "", "file of bearer tokens, one 'TOKEN TENANT' a line; without it everything is tenant \"default\"")
+	flags.StringVar(&f.prices, "prices", "", "file of model prices in US dollars per million tokens, over the default ones (shared/price/prices.json)")
 	flags.BoolVar(&f.lab, "lab", false, "register the lab agents (lab-sleep, lab-steps, ...) and the chat \"lab\"")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log at debug level")
 	flags.DurationVar(&f.lease, "lease", subagent.DefaultTerms.Lease, "how long an execution lease or delivery claim is valid without renewal")
@@ -84,10 +87,14 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 			return err
 		}
 	}
+	prices, err := price.Load(f.prices)
+	if err != nil {
+		return usageError{err}
+	}
 	hub := &ingress.Hub{}
 	stack, err := serve.Open(ctx, serve.Options{
 		Dir: f.data, Agents: agents, Lease: f.lease, Cadence: f.cadence,
-		MaxConcurrentRuns: f.maxRuns, Workers: f.workers, Show: hub.Publish, Log: log,
+		MaxConcurrentRuns: f.maxRuns, Workers: f.workers, Prices: &prices, Show: hub.Publish, Log: log,
 	})
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 // ParseDetached reads the "detached" object of the API and of chat commands:
 //
 //	{"on_finish":"handler", "notify":true or {"source":"…"}, "max_budget_ms":N,
-//	 "no_progress_budget_ms":N, "on_milestones":["name"] or {"names":[…],"mode":"narrate" or "react"}}
+//	 "no_progress_budget_ms":N, "max_tokens":N, "max_usd":1.50,
+//	 "on_milestones":["name"] or {"names":[…],"mode":"narrate" or "react"}}
 //
 // No object at all means {"notify":true}; {} is fire and forget. A no_progress_budget_ms
 // of 0 switches that bound off. Errors wrap subagent.ErrInvalidBudget or ErrDetached.
@@ -29,6 +30,8 @@ func ParseDetached(raw json.RawMessage) (subagent.Notice, subagent.Budget, error
 		Notify      json.RawMessage `json:"notify"`
 		MaxBudget   *int64          `json:"max_budget_ms"`
 		NoProgress  *int64          `json:"no_progress_budget_ms"`
+		MaxTokens   *int64          `json:"max_tokens"`
+		MaxUSD      json.RawMessage `json:"max_usd"`
 		OnMilestone json.RawMessage `json:"on_milestones"`
 	}
 	if err := strict(raw, &d); err != nil {
@@ -45,8 +48,28 @@ func ParseDetached(raw json.RawMessage) (subagent.Notice, subagent.Budget, error
 	if budget.Max, err = milliseconds("max_budget_ms", d.MaxBudget, 1); err != nil {
 		return notice, budget, err
 	}
-	budget.NoProgress, err = milliseconds("no_progress_budget_ms", d.NoProgress, 0)
-	return notice, budget, err
+	if budget.NoProgress, err = milliseconds("no_progress_budget_ms", d.NoProgress, 0); err != nil {
+		return notice, budget, err
+	}
+	return notice, budget, parseSpend(d.MaxTokens, d.MaxUSD, &budget)
+}
+
+// parseSpend reads the bounds of what is spent. Both are positive: a run that must spend
+// nothing needs no model.
+func parseSpend(tokens *int64, usd json.RawMessage, b *subagent.Budget) error {
+	if tokens != nil {
+		if *tokens < 1 {
+			return fmt.Errorf("%w: max_tokens must be at least 1", subagent.ErrInvalidBudget)
+		}
+		b.MaxTokens = *tokens
+	}
+	if len(usd) == 0 || string(usd) == "null" {
+		return nil
+	}
+	if err := json.Unmarshal(usd, &b.MaxCost); err != nil || b.MaxCost == 0 {
+		return fmt.Errorf("%w: max_usd must be a positive number of US dollars, such as 1.50, with at most 9 digits behind the point", subagent.ErrInvalidBudget)
+	}
+	return nil
 }
 
 // ErrDetached is wrapped by every refusal of a detached object but those of its budgets.

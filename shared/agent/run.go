@@ -275,6 +275,7 @@ func keep[T any](ctx context.Context, on Stepper, key string, fn func(context.Co
 
 // Backend is what the executor provides to tasks and chats.
 type Backend interface {
+	Spender
 	Step(ctx context.Context, key string, body func(context.Context) (json.RawMessage, error)) (json.RawMessage, error)
 	Progress(ctx context.Context, p Progress) error
 	Milestone(ctx context.Context, name string, data json.RawMessage) error

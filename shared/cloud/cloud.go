@@ -4,6 +4,7 @@ package cloud
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/price"
 	"github.com/errand-dev/errand/shared/reconcile"
 	"github.com/errand-dev/errand/shared/s3blob"
 	"github.com/errand-dev/errand/shared/schedulertimer"
@@ -71,10 +73,14 @@ func New(ctx context.Context, o Options) (*Stack, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return wire(o), nil
+	prices, err := price.Load(o.Config.Prices)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", config.Prices, err)
+	}
+	return wire(o, prices), nil
 }
 
-func wire(o Options) *Stack {
+func wire(o Options, prices price.Table) *Stack {
 	c := o.Config
 	queues := sqsqueue.New(o.Clients.SQS, map[string]sqsqueue.URLs{
 		platform.Turns: {Queue: c.TurnsURL}, platform.Runs: {Queue: c.RunsURL},
@@ -88,7 +94,7 @@ func wire(o Options) *Stack {
 	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
 		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		StopBefore: o.StopBefore, ProgressEvery: progressEvery,
+		Prices: prices, StopBefore: o.StopBefore, ProgressEvery: progressEvery,
 	})
 	ctl.Changed = exec.Changed
 	return &Stack{

@@ -42,6 +42,8 @@ const (
 	Lease = "ERRAND_LEASE"
 	// MaxRuns is the cap of live runs per conversation: 64.
 	MaxRuns = "ERRAND_MAX_CONCURRENT_RUNS"
+	// Prices is a file of prices in the function's package, over the default table: none.
+	Prices = "ERRAND_PRICES"
 	// BlobPrefix begins the name of every object in the bucket: blobs/.
 	BlobPrefix = "ERRAND_BLOB_PREFIX"
 	// LogLevel is debug, info, warn or error: info.
@@ -65,6 +67,8 @@ type Deployment struct {
 	TurnsURL, RunsURL  string
 	TicksURL           string
 	Bucket, BlobPrefix string
+	// Prices is the path of a file of prices, or empty.
+	Prices string
 	// Schedules is zero where long ticks are delayed messages.
 	Schedules Schedules
 	Cadence   subagent.Cadence
@@ -127,6 +131,7 @@ func (r *reader) deployment() Deployment {
 	d := Deployment{
 		Table: r.text(Table), TurnsURL: r.url(TurnsURL), RunsURL: r.url(RunsURL), TicksURL: r.url(TicksURL),
 		Bucket: r.text(Bucket), BlobPrefix: r.optional(BlobPrefix, "blobs/"),
+		Prices:   r.optional(Prices, ""),
 		Cadence:  r.cadence(),
 		Lease:    r.duration(Lease, subagent.DefaultTerms.Lease, time.Second, time.Hour),
 		MaxRuns:  r.number(MaxRuns, subagent.DefaultCap, 1, subagent.MaxOpen),

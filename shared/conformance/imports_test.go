@@ -26,7 +26,7 @@ type listed struct {
 func TestImportsPointDown(t *testing.T) {
 	packages := listPackages(t)
 	var (
-		pure     = shared("subagent", "platform")
+		pure     = shared("subagent", "platform", "money")
 		aws      = shared("dynamostore", "sqsqueue", "sqsbatch", "schedulertimer", "s3blob", "awsclient", "awssign", "model/bedrockmodel")
 		adapters = append(shared("sqlitestore", "model/anthropicmodel", "model/openaimodel"), aws...)
 		cdk      = []string{"github.com/aws/aws-cdk-go", "github.com/aws/constructs-go", "github.com/aws/jsii-runtime-go"}

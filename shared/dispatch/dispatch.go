@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
@@ -249,7 +250,20 @@ func (s *start) begin(ctx context.Context, generation int64) (subagent.Run, suba
 		fresh.Parent, fresh.Ancestors = parent.ID, parent.Lineage()
 	}
 	fresh.Deadline, fresh.Silence = s.req.Budget.Bounds(s.now)
+	fresh.Payers = s.payers(generation)
 	return s.ledger.BeginRun(ctx, fresh)
+}
+
+// payers are those of the parent, and the run itself if it has a limit of its own.
+func (s *start) payers(generation int64) []subagent.Payer {
+	var payers []subagent.Payer
+	if s.req.Parent != nil {
+		payers = slices.Clone(s.req.Parent.Payers)
+	}
+	if limit := s.req.Budget.Allowance(); limit.Any() {
+		payers = append(payers, subagent.Payer{Run: s.req.Run, Generation: generation, Limit: limit})
+	}
+	return payers
 }
 
 // send wakes an executor. A run that was known and never started gets its job again;

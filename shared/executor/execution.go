@@ -14,6 +14,8 @@ import (
 type execution struct {
 	*Executor
 	pad
+	agent.Spender
+	purse *purse
 	// row is the run as acquired; epoch is ours for as long as we hold the lease.
 	row    *subagent.Run
 	epoch  int64
@@ -46,7 +48,8 @@ type execution struct {
 }
 
 func newExecution(e *Executor, row subagent.Run, w ledger.Wake) *execution {
-	return &execution{Executor: e, row: &row, last: &row, epoch: row.Exec.Epoch, backbone: w.BackboneHint(), inboxRead: row.InboxRead}
+	p := newPurse(e, ledger.LifeOf(row), row.Exec.Holder, row.Payers, row.Exec.Epoch == 1)
+	return &execution{Executor: e, Spender: p, purse: p, row: &row, last: &row, epoch: row.Exec.Epoch, backbone: w.BackboneHint(), inboxRead: row.InboxRead}
 }
 
 // begin starts the heartbeat.

@@ -20,19 +20,22 @@ import (
 	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/price"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
 // Config is what an Executor needs.
 type Config struct {
-	Ledger     *ledger.Ledger
-	Agents     *agent.Registry
+	Ledger *ledger.Ledger
+	Agents *agent.Registry
+	// Prices tell what model calls cost.
+	Prices     price.Table
 	Courier    *delivery.Courier
 	Dispatcher *dispatch.Dispatcher
 	Control    *control.Control
 	// Callbacks makes the tokens of callbacks.
 	Callbacks *callback.Signer
-	Log        *slog.Logger
+	Log       *slog.Logger
 	// StopBefore is how long before the end of its context an execution is handed on;
 	// of a short one, a quarter of the time that it had.
 	StopBefore time.Duration

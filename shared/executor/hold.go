@@ -18,6 +18,7 @@ import (
 type hold struct {
 	*Executor
 	pad
+	agent.Spender
 	turn         subagent.Turn
 	token        string
 	conversation subagent.Conversation

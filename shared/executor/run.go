@@ -131,6 +131,9 @@ type attempt struct {
 
 // settle writes what became of the execution.
 func (x *execution) settle(ctx context.Context, output any, err, cause error) error {
+	if err := x.chargeBehindFence(ctx, cause); err != nil {
+		return err
+	}
 	if errors.Is(cause, agent.ErrLeaseLost) || errors.Is(cause, agent.ErrCancelled) {
 		if cleared, err := x.cleared(ctx); cleared || err != nil {
 			return err
@@ -171,6 +174,9 @@ func (x *execution) cleared(ctx context.Context) (bool, error) {
 	if err != nil || row.Status != subagent.Void {
 		return false, err
 	}
+	if err := x.purse.erase(ctx); err != nil {
+		return true, err
+	}
 	return true, x.Ledger.EraseJournal(ctx, row.Owner, row.ID)
 }
 
@@ -192,7 +198,11 @@ func (x *execution) end(ctx context.Context, output any) error {
 }
 
 func (x *execution) fail(ctx context.Context, err error) error {
-	return x.finish(ctx, subagent.Result{Status: subagent.Error, Problem: clip(err.Error(), maxProblem)})
+	result := subagent.Result{Status: subagent.Error, Problem: clip(err.Error(), maxProblem)}
+	if agent.Overspent(err) {
+		result.Reason = subagent.ReasonSpend
+	}
+	return x.finish(ctx, result)
 }
 
 // finish writes the end and sends it on its way: the fast path.
@@ -237,7 +247,7 @@ func (x *execution) writeEnd(ctx context.Context, l *ledger.Ledger, result subag
 			}
 			continue
 		case outcome == subagent.Apply:
-			x.note(l.NewEvent("run.ended", row.ID, "", ended{Status: row.Status, Reason: row.Reason}))
+			x.note(l.NewEvent("run.ended", row.ID, "", ended{Status: row.Status, Reason: row.Reason, Cost: costOf(x.purse.spent())}))
 			x.Log.InfoContext(ctx, "run ended", "run_id", row.ID, "status", row.Status, "attempt", x.epoch, "output_bytes", row.Output.Size)
 		case row.Status == subagent.Void:
 			x.notes()
@@ -252,6 +262,7 @@ func (x *execution) writeEnd(ctx context.Context, l *ledger.Ledger, result subag
 type ended struct {
 	Status subagent.Status `json:"status"`
 	Reason string          `json:"reason,omitempty"`
+	Cost   *cost           `json:"cost,omitempty"`
 }
 
 // handOn gives the run to another execution, after delay.

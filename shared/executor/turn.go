@@ -210,6 +210,7 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	if !ok {
 		return "", agent.UnknownAgent(h.place().Agent, h.Agents.Chats())
 	}
+	h.Spender = newPurse(h.Executor, ledger.LifeOfTurn(h.turn), h.token, nil, !h.repeated)
 	reply, err := agent.Protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, h)) })
 	if err != nil || reply == "" {
 		return reply, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/model"
+	"github.com/errand-dev/errand/shared/subagent"
 )
 
 const (
@@ -28,16 +29,35 @@ func (x *session) ask(ctx context.Context, n int) (reply, error) {
 	key := modelKey(n)
 	idempotency := idempotencyKey(x.work, key)
 	for {
-		req := x.request()
-		r, err := step(ctx, x, key, func(ctx context.Context) (reply, error) {
-			return x.generate(ctx, idempotency, req)
-		})
+		r, err := x.answer(ctx, key, idempotency)
 		if !errors.Is(err, errTooLong) || !x.compact(x.size()/2, 1) {
 			return r, err
 		}
 		// Another request needs another key.
 		idempotency += "-shorter"
 	}
+}
+
+// answer asks in a step of the journal, and settles what that has cost.
+func (x *session) answer(ctx context.Context, key, idempotency string) (reply, error) {
+	req := x.request()
+	c := x.priced(key, req)
+	var got *reply
+	r, err := step(ctx, x, key, func(ctx context.Context) (reply, error) {
+		r, err := x.generate(ctx, idempotency, req, c)
+		if err == nil {
+			got = &r
+		}
+		return r, err
+	})
+	switch {
+	case err == nil:
+		x.sized, x.billed = int64(x.size()), subagent.Usage(r.Usage).Prompt()
+		return r, durable(x.work.Spender().Settle(ctx, paid(c, r)))
+	case got != nil:
+		return r, errors.Join(err, x.work.Spender().Lose(ctx, paid(c, *got)))
+	}
+	return r, err
 }
 
 func (x *session) request() model.Request {
@@ -51,12 +71,19 @@ func (x *session) request() model.Request {
 	return req
 }
 
-// generate asks, and asks again after a failure that may pass.
-func (x *session) generate(ctx context.Context, key string, req model.Request) (reply, error) {
+// generate asks, and asks again after a failure that may pass. Each call is reserved before
+// it is made, and given back if it fails.
+func (x *session) generate(ctx context.Context, key string, req model.Request, c agent.Call) (reply, error) {
 	for attempt := 1; ; attempt++ {
+		if err := x.reserve(ctx, c); err != nil {
+			return reply{}, err
+		}
 		res, err := x.Model.Generate(ctx, key, req, nil)
 		if err == nil {
 			return replyOf(res), nil
+		}
+		if err := x.unanswered(ctx, c, err); err != nil {
+			return reply{}, err
 		}
 		if ctx.Err() != nil {
 			return reply{}, context.Cause(ctx)

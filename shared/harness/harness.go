@@ -27,6 +27,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/model"
+	"github.com/errand-dev/errand/shared/money"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -105,6 +106,16 @@ type Limits struct {
 	TranscriptMessages int
 	// AnswerTokens bounds one answer; zero means the model's default.
 	AnswerTokens int
+	// Tokens and USD bound what a run or turn of this agent may spend on its own model
+	// calls. A call that could pass a bound is not made, and the run ends with the reason
+	// spend-exceeded. Zero means no bound; Budget of a dispatch bounds whole trees.
+	Tokens int64
+	USD    money.USD
+}
+
+// allowance is what the agent may spend on its own calls.
+func (l Limits) allowance() subagent.Allowance {
+	return subagent.Allowance{Tokens: l.Tokens, Cost: l.USD}
 }
 
 func (l Limits) withDefaults() Limits {

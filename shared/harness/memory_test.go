@@ -37,6 +37,9 @@ type memory struct {
 	runs       []agent.Info
 	followups  []string
 	lines      []agent.Line
+	// spent lists what became of calls, by key; refuses, if set, is what Reserve returns.
+	spent   []string
+	refuses error
 }
 
 var errKilled = errors.New("killed")
@@ -150,6 +153,34 @@ func (m *memory) FollowUp(_ context.Context, run, id, text string) error {
 
 func (m *memory) Transcript(_ context.Context, limit int) ([]agent.Line, error) {
 	return m.lines[max(len(m.lines)-limit, 0):], nil
+}
+
+func (m *memory) Reserve(_ context.Context, c agent.Call) error {
+	m.note("reserve %s %v in %d out %d", c.Key, c.Models, c.Usage.Input, c.Usage.Output)
+	return m.refuses
+}
+
+func (m *memory) Settle(_ context.Context, c agent.Call) error {
+	m.note("settle %s %v %d", c.Key, c.Models, c.Usage.Tokens())
+	return nil
+}
+
+func (m *memory) Release(_ context.Context, key string) error {
+	m.note("release %s", key)
+	return nil
+}
+
+func (m *memory) Lose(_ context.Context, c agent.Call) error {
+	m.note("lose %s %d", c.Key, c.Usage.Tokens())
+	return nil
+}
+
+func (m *memory) Spend(context.Context, agent.Call) error { return nil }
+
+func (m *memory) note(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spent = append(m.spent, fmt.Sprintf(format, args...))
 }
 
 func (m *memory) Now() time.Time                                            { return m.now }

@@ -36,6 +36,9 @@ type session struct {
 
 	// spent counts model calls, free those that only reported progress.
 	spent, free int
+	// sized is the estimated size of the newest request that was answered, billed what its
+	// prompt really had, in tokens.
+	sized, billed int64
 	// flawed counts bad and cut answers in a row.
 	flawed int
 	// last is the signature of the newest calls, same how often in a row they were made.

@@ -105,6 +105,9 @@ func (l Limits) check() error {
 			return fmt.Errorf("its limit %s is %d; it cannot be negative", name, value)
 		}
 	}
+	if l.Tokens < 0 || l.USD < 0 {
+		return errors.New("its limits Tokens and USD cannot be negative")
+	}
 	return nil
 }
 

@@ -22,6 +22,13 @@ type Model interface {
 	Generate(ctx context.Context, key string, req Request, stream func(text string)) (Response, error)
 }
 
+// Defaulter is a Model that tells what it takes for what a request leaves out: the
+// vendor's model, and the bound of the answer in tokens, zero if there is none. What a call
+// will cost can then be told before it is made.
+type Defaulter interface {
+	Defaults() (name string, maxTokens int)
+}
+
 // Background is a Model whose vendor answers a long request without a connection that is
 // held open: it is submitted, and its answer fetched later, by any process.
 type Background interface {
@@ -114,7 +121,8 @@ type Response struct {
 	Opaque json.RawMessage
 }
 
-// Usage counts tokens, as the vendor bills them.
+// Usage counts tokens, as the vendor bills them. No token is counted twice: Input is
+// without what came from, or went to, the cache.
 type Usage struct {
 	Input, Output, CacheRead, CacheWrite int64
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/price"
 	"github.com/errand-dev/errand/shared/reconcile"
 	"github.com/errand-dev/errand/shared/sqlitestore"
 	"github.com/errand-dev/errand/shared/subagent"
@@ -39,6 +40,8 @@ type Options struct {
 	Cadence subagent.Cadence
 	// MaxConcurrentRuns is the cap of live runs per conversation: 64, at most 256.
 	MaxConcurrentRuns int
+	// Prices tell what model calls cost: the table that comes with Errand.
+	Prices *price.Table
 	// Workers is how many runs are executed at a time: 1024. Waiting costs little.
 	Workers int
 	// Patience is how long Run, when it stops, waits for user code that ignores that: 8 s.
@@ -80,6 +83,13 @@ func Open(ctx context.Context, o Options) (*Stack, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Prices == nil {
+		prices, err := price.Default()
+		if err != nil {
+			return nil, fmt.Errorf("reading the default prices: %w", err)
+		}
+		o.Prices = &prices
+	}
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -120,7 +130,7 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
 		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		ProgressEvery: time.Second, Show: o.Show,
+		Prices: *o.Prices, ProgressEvery: time.Second, Show: o.Show,
 	})
 	ctl.Changed = exec.Changed
 	return &Stack{

@@ -63,8 +63,8 @@ type Allowance struct {
 // Any reports whether there is a bound.
 func (a Allowance) Any() bool { return a.Tokens > 0 || a.Cost > 0 }
 
-// covers reports whether the spend stays within the bounds.
-func (a Allowance) covers(s Spend) bool {
+// Covers reports whether the spend stays within the bounds.
+func (a Allowance) Covers(s Spend) bool {
 	return (a.Tokens == 0 || s.Tokens() <= a.Tokens) && (a.Cost == 0 || s.Cost <= a.Cost)
 }
 
@@ -119,7 +119,7 @@ func (a Account) Reserve(key, by string, estimate Spend, limit Allowance) (Accou
 		}
 		next = a.book(key, left.Estimate.Doubted(), false)
 	}
-	if !limit.covers(next.Spent.Plus(next.Reserved()).Plus(estimate)) {
+	if !limit.Covers(next.Spent.Plus(next.Reserved()).Plus(estimate)) {
 		return a, Full
 	}
 	next.Open = maps.Clone(next.Open)
@@ -248,12 +248,12 @@ func (k Keys) With(key string) Keys {
 	return k
 }
 
-// numberOf splits a numbered key. The name keeps its colon: no key is both.
+// numberOf splits a numbered key. The name ends in '#', which no id has: it is no other key.
 func numberOf(key string) (name string, n int64, ok bool) {
 	i := strings.LastIndexByte(key, ':') + 1
 	n, err := strconv.ParseInt(key[i:], 10, 64)
 	if i == 0 || err != nil || n < 0 || strconv.FormatInt(n, 10) != key[i:] {
 		return key, 0, false
 	}
-	return key[:i], n, true
+	return key[:i] + "#", n, true
 }

@@ -207,7 +207,7 @@ func TestKeysThatAreCountedThroughTakeNoRoom(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(Keys{"model:": {1, 200}}, keys); diff != "" {
+	if diff := cmp.Diff(Keys{"model:#": {1, 200}}, keys); diff != "" {
 		t.Error(diff)
 	}
 	for _, odd := range []string{"model", "model:", "model:01", "model:-1", "model:201", "a:b:1", "fetch"} {

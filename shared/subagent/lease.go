@@ -117,6 +117,8 @@ type Result struct {
 	Output  Value
 	Summary string
 	Problem string
+	// Reason is set if a limit ended it, like ReasonSpend.
+	Reason string
 }
 
 // End writes the real end of the run. A run that was given up meanwhile is repaired:
@@ -139,7 +141,7 @@ func (r Run) End(epoch int64, res Result, inboxRead int, now time.Time) (Run, Ou
 	r.Status = res.Status
 	r.EndedAt = At(now)
 	r.Output, r.Summary, r.Problem = res.Output, res.Summary, res.Problem
-	r.Reason = ""
+	r.Reason = res.Reason
 	return r, Apply
 }
 

@@ -86,7 +86,7 @@ func (m *Model) Generate(ctx context.Context, key string, req model.Request, str
 	if text != "" {
 		stream(text)
 	}
-	res := model.Response{Text: text, Stop: model.StopEnd, Usage: a.usage, Model: "script"}
+	res := model.Response{Text: text, Stop: model.StopEnd, Usage: a.usage, Model: answerer}
 	for i, c := range a.calls {
 		id := fmt.Sprintf("call-%d-%d", len(req.Messages), i+1)
 		res.Calls = append(res.Calls, model.Call{ID: id, Name: c.name, Arguments: json.RawMessage(fill(c.arguments, true))})
@@ -100,6 +100,15 @@ func (m *Model) Generate(ctx context.Context, key string, req model.Request, str
 	}
 	return res, nil
 }
+
+// Defaults implements model.Defaulter. The price of the model "script" is made up.
+func (m *Model) Defaults() (name string, maxTokens int) { return answerer, maxAnswer }
+
+const (
+	answerer = "script"
+	// maxAnswer is what an answer is taken to have at most; no script is held to it.
+	maxAnswer = 1000
+)
 
 // meets reports whether the call under key fails this time.
 func (m *Model) meets(key string, times int) bool {

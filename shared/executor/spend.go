@@ -1,0 +1,259 @@
+package executor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/money"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// Reserve implements agent.Spender.
+func (p *purse) Reserve(ctx context.Context, c agent.Call) error {
+	entry, priced := p.exec.Prices.Find(c.Models...)
+	estimate := spendOf(c.Usage, entry.Ceiling, priced)
+	p.mu.Lock()
+	p.open[c.Key] = pending{c, estimate}
+	p.mu.Unlock()
+	if !p.limited(c) {
+		return nil
+	}
+	limits := append([]subagent.Allowance{c.Limit}, limitsOf(p.payers)...)
+	if !priced {
+		for _, limit := range limits {
+			if limit.Cost > 0 {
+				return &agent.UnpricedError{Model: firstOf(c.Models)}
+			}
+		}
+	}
+	for i, of := range p.accounts() {
+		account, outcome, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+			return a.Reserve(p.key(of, c.Key), p.by, estimate, limits[i])
+		})
+		if err != nil {
+			return err
+		}
+		if outcome.OK() {
+			continue
+		}
+		if err := p.refused(ctx, c.Key, i); err != nil {
+			return err
+		}
+		refusal := &agent.BudgetError{Limit: limits[i], Spent: account.Spent, Reserved: account.Reserved(), Estimate: estimate}
+		if i > 0 {
+			refusal.Run = p.payers[i-1].Run
+		}
+		return refusal
+	}
+	return nil
+}
+
+// refused undoes what was reserved before the account that refuses, and books what a dead
+// execution has left in it.
+func (p *purse) refused(ctx context.Context, key string, at int) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := p.Release(ctx, key); err != nil {
+		return err
+	}
+	of := p.accounts()[at]
+	_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+		return a.Abandon(p.key(of, key), p.by)
+	})
+	return err
+}
+
+// Settle implements agent.Spender.
+func (p *purse) Settle(ctx context.Context, c agent.Call) error {
+	fenced := fencedOff(ctx)
+	ctx = context.WithoutCancel(ctx)
+	if done, err := p.settled(ctx, c); done || err != nil {
+		return err
+	}
+	spend := p.actual(c)
+	_, outcome, err := p.update(ctx, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+		return a.Record(c.Key, spend, fenced)
+	})
+	if err != nil {
+		return err
+	}
+	for _, tree := range p.trees {
+		_, _, err := p.update(ctx, tree, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+			return a.Settle(p.key(tree, c.Key), spend, fenced)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	p.close(c.Key, spend, outcome == subagent.Apply && !fenced)
+	return nil
+}
+
+// settled reports whether an execution before this one has settled the call everywhere.
+func (p *purse) settled(ctx context.Context, c agent.Call) (bool, error) {
+	p.mu.Lock()
+	_, ours := p.open[c.Key]
+	p.mu.Unlock()
+	if ours {
+		return false, nil
+	}
+	accounts, err := p.read(ctx)
+	if err != nil || !accounts[0].Settled.Has(c.Key) {
+		return false, err
+	}
+	for i, tree := range p.trees {
+		if _, open := accounts[i+1].Open[p.key(tree, c.Key)]; open {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Release implements agent.Spender.
+func (p *purse) Release(ctx context.Context, key string) error {
+	return p.forfeit(ctx, key, subagent.Spend{})
+}
+
+// Lose implements agent.Spender.
+func (p *purse) Lose(ctx context.Context, c agent.Call) error {
+	lost := p.actual(c)
+	if c.Usage == (subagent.Usage{}) {
+		p.mu.Lock()
+		lost = p.open[c.Key].estimate.Doubted()
+		p.mu.Unlock()
+	}
+	return p.forfeit(ctx, c.Key, lost)
+}
+
+func (p *purse) forfeit(ctx context.Context, key string, lost subagent.Spend) error {
+	fenced := fencedOff(ctx)
+	ctx = context.WithoutCancel(ctx)
+	p.mu.Lock()
+	held, known := p.open[key]
+	p.mu.Unlock()
+	if !known {
+		return nil
+	}
+	switch {
+	case p.limited(held.call):
+		for _, of := range p.accounts() {
+			_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+				return a.Forfeit(p.key(of, key), p.by, lost, fenced)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	case lost.Calls > 0:
+		if _, _, err := p.update(ctx, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Add(lost, fenced) }); err != nil {
+			return err
+		}
+	}
+	p.close(key, lost, lost.Calls > 0 && !fenced)
+	return nil
+}
+
+// Spend implements agent.Spender. The reservation, of nothing, lets the payers book the
+// call once: it is there until they have.
+func (p *purse) Spend(ctx context.Context, c agent.Call) error {
+	accounts, err := p.read(ctx)
+	if err != nil {
+		return err
+	}
+	if !accounts[0].Settled.Has(c.Key) {
+		for _, tree := range p.trees {
+			_, _, err := p.update(ctx, tree, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+				return a.Reserve(p.key(tree, c.Key), spender, subagent.Spend{}, subagent.Allowance{})
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.Settle(ctx, c); err != nil || len(p.payers) == 0 {
+		return err
+	}
+	if accounts, err = p.read(ctx); err != nil {
+		return err
+	}
+	for i, payer := range p.payers {
+		if a := accounts[i+1]; !payer.Limit.Covers(a.Spent) {
+			return &agent.BudgetError{Run: payer.Run, Limit: payer.Limit, Spent: a.Spent, Reserved: a.Reserved()}
+		}
+	}
+	return nil
+}
+
+// spender holds the reservations of calls that are over: an execution that comes later finds
+// its own.
+const spender = "spend"
+
+// behindFence books what was settled since the run was cancelled or given up, unknown to
+// this execution, as spent behind the fence.
+func (p *purse) behindFence(ctx context.Context, since subagent.Time) error {
+	p.mu.Lock()
+	var late subagent.Spend
+	for _, b := range p.booked {
+		if b.at > since {
+			late = late.Plus(b.spend)
+		}
+	}
+	p.booked = nil
+	p.mu.Unlock()
+	if late == (subagent.Spend{}) {
+		return nil
+	}
+	for _, of := range p.accounts() {
+		if _, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Fence(late) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erase deletes the payers' accounts: their conversation was cleared.
+func (p *purse) erase(ctx context.Context) error {
+	for _, tree := range p.trees {
+		if err := p.exec.Ledger.EraseAccount(ctx, tree); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chargeBehindFence books what the run has spent since it was cancelled or given up.
+func (x *execution) chargeBehindFence(ctx context.Context, cause error) error {
+	row := x.current()
+	switch {
+	case errors.Is(cause, agent.ErrCancelled):
+		return x.purse.behindFence(ctx, row.EndedAt)
+	case errors.Is(cause, agent.ErrGivenUp):
+		return x.purse.behindFence(ctx, row.GivenUpAt)
+	}
+	return nil
+}
+
+// cost is what the event of a run's end tells of its model calls.
+type cost struct {
+	Calls  int64      `json:"model_calls"`
+	Tokens int64      `json:"tokens"`
+	USD    *money.USD `json:"usd,omitempty"`
+}
+
+func costOf(s subagent.Spend) *cost {
+	if s.Calls == 0 {
+		return nil
+	}
+	c := &cost{Calls: s.Calls, Tokens: s.Tokens()}
+	if s.Unpriced == 0 {
+		c.USD = &s.Cost
+	}
+	return c
+}
+
+// spent is what the run or turn is known to have spent.
+func (p *purse) spent() subagent.Spend {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[p.own].Spent
+}
