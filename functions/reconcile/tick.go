@@ -86,6 +86,8 @@ func (t *ticks) handle(ctx context.Context, r platform.Received) error {
 		return t.reconciler.Tick(ctx, wake)
 	case r.Receives == 1:
 		return errRests
+	case wake.Timer != nil:
+		return t.reconciler.Tick(ctx, wake)
 	}
 	return t.reconciler.Repair(ctx, wake.Owner)
 }

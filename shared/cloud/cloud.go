@@ -19,6 +19,7 @@ import (
 	"github.com/errand-dev/errand/shared/executor"
 	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/operator"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/price"
 	"github.com/errand-dev/errand/shared/reconcile"
@@ -26,6 +27,7 @@ import (
 	"github.com/errand-dev/errand/shared/schedulertimer"
 	"github.com/errand-dev/errand/shared/sqsqueue"
 	"github.com/errand-dev/errand/shared/subagent"
+	"github.com/errand-dev/errand/shared/timetable"
 )
 
 // Options of a Stack.
@@ -88,20 +90,27 @@ func wire(o Options, prices price.Table) *Stack {
 	})
 	store := platform.Join(dynamostore.New(o.Clients.DynamoDB, c.Table), sender(queues, o), s3blob.New(o.Clients.S3, c.Bucket, c.BlobPrefix))
 	l := ledger.New(store, subagent.DefaultTerms.WithLease(c.Lease), o.Now, ledger.RandomNonce)
+	var controls *operator.Controls
+	if c.Controls {
+		controls = operator.New(l)
+	}
 	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
-	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: c.Cadence, Cap: c.MaxRuns, Log: o.Log}
+	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: c.Cadence, Cap: c.MaxRuns, Controls: controls, Log: o.Log}
+	times := &timetable.Timetable{
+		Ledger: l, Controls: controls, DefaultChat: o.Agents.DefaultChat, Frozen: !c.DynamicSchedules, LongTimers: c.Schedules != (config.Schedules{}), Log: o.Log,
+	}
 	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
 	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
 		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		Prices: prices, StopBefore: o.StopBefore, ProgressEvery: progressEvery,
+		Prices: prices, Controls: controls, StopBefore: o.StopBefore, ProgressEvery: progressEvery,
 	})
 	ctl.Changed = exec.Changed
 	return &Stack{
 		Ledger:     l,
-		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Log: o.Log},
+		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Timetable: times, Controls: controls, Log: o.Log},
 		Executor:   exec,
-		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: c.Cadence, Log: o.Log, Changed: exec.Changed},
+		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: c.Cadence, Timetable: times, Log: o.Log, Changed: exec.Changed},
 		Queues:     queues,
 	}
 }

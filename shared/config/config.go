@@ -50,6 +50,11 @@ const (
 	LogLevel = "ERRAND_LOG_LEVEL"
 	// Lab registers the lab agents: false.
 	Lab = "ERRAND_LAB"
+	// DynamicSchedules lets schedules be created and changed: true.
+	DynamicSchedules = "ERRAND_DYNAMIC_SCHEDULES"
+	// Controls obeys what operators set for agents, for a read every few seconds in each
+	// process that takes new work: true.
+	Controls = "ERRAND_CONTROLS"
 	// StopBefore is how long before its time-out an invocation hands its work on: 30s,
 	// and never more than a quarter of the time-out. Executor alone.
 	StopBefore = "ERRAND_STOP_BEFORE"
@@ -76,6 +81,8 @@ type Deployment struct {
 	MaxRuns   int
 	Lab       bool
 	LogLevel  slog.Level
+	// DynamicSchedules and Controls are on unless switched off.
+	DynamicSchedules, Controls bool
 }
 
 // Schedules says where the one-time schedules of long ticks live, and what they invoke.
@@ -135,8 +142,11 @@ func (r *reader) deployment() Deployment {
 		Cadence:  r.cadence(),
 		Lease:    r.duration(Lease, subagent.DefaultTerms.Lease, time.Second, time.Hour),
 		MaxRuns:  r.number(MaxRuns, subagent.DefaultCap, 1, subagent.MaxOpen),
-		Lab:      r.boolean(Lab),
+		Lab:      r.boolean(Lab, false),
 		LogLevel: r.level(),
+
+		DynamicSchedules: r.boolean(DynamicSchedules, true),
+		Controls:         r.boolean(Controls, true),
 	}
 	d.Schedules = r.schedules(d.Cadence)
 	return d

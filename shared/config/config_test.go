@@ -29,6 +29,7 @@ func TestDefaultsFillWhatIsNotSet(t *testing.T) {
 	shared := config.Deployment{
 		Table: "table", Bucket: "bucket", BlobPrefix: "blobs/", TurnsURL: "https://sqs/1/turns.fifo", RunsURL: "https://sqs/1/runs",
 		TicksURL: "https://sqs/1/ticks", Cadence: subagent.DefaultCadence, Lease: time.Minute, MaxRuns: 64, LogLevel: slog.LevelInfo,
+		DynamicSchedules: true, Controls: true,
 	}
 	ingress, err := config.IngressFromEnv(from(least()))
 	if diff := cmp.Diff(config.Ingress{Deployment: shared}, ingress); diff != "" || err != nil {
@@ -48,6 +49,7 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := config.ExecutorFromEnv(from(map[string]string{
 		config.RunsURL: "runs", config.Cadence: "5s,soon", config.Lease: "1h1s", config.MaxRuns: "257", config.Lab: "perhaps",
+		config.DynamicSchedules: "no", config.Controls: "maybe",
 		config.LogLevel: "loud", config.StopBefore: "0s", config.Concurrency: "none", config.ScheduleGroup: "errand",
 	}))
 	if err == nil {
@@ -55,7 +57,7 @@ func TestEverythingWrongIsReportedAtOnce(t *testing.T) {
 	}
 	for _, name := range []string{
 		config.Table, config.Bucket, config.TurnsURL, config.RunsURL, config.TicksURL, config.Cadence, config.Lease, config.MaxRuns,
-		config.Lab, config.LogLevel, config.StopBefore, config.Concurrency, config.ScheduleRole, config.ScheduleDead, config.ScheduleTarget,
+		config.DynamicSchedules, config.Controls, config.Lab, config.LogLevel, config.StopBefore, config.Concurrency, config.ScheduleRole, config.ScheduleDead, config.ScheduleTarget,
 	} {
 		if !strings.Contains(err.Error(), name+" ") {
 			t.Errorf("%s is not mentioned in: %v", name, err)

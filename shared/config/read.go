@@ -78,10 +78,10 @@ func (r *reader) number(name string, standard, least, most int) int {
 	return n
 }
 
-func (r *reader) boolean(name string) bool {
+func (r *reader) boolean(name string, standard bool) bool {
 	text := r.getenv(name)
 	if text == "" {
-		return false
+		return standard
 	}
 	b, err := strconv.ParseBool(text)
 	if err != nil {

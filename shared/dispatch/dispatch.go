@@ -15,6 +15,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/operator"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -25,7 +26,9 @@ type Dispatcher struct {
 	Cadence subagent.Cadence
 	// Cap is how many live runs a conversation may have, at most subagent.MaxOpen.
 	Cap int
-	Log *slog.Logger
+	// Controls refuse new runs of agents that take none; nil refuses nothing.
+	Controls *operator.Controls
+	Log      *slog.Logger
 }
 
 // Request asks for a run.
@@ -62,13 +65,17 @@ const maxRounds = 8
 // already: then that row is the answer as it stands, and nothing was started.
 //
 // Errors: agent.ErrUnknownAgent, agent.ErrUnknownHandler, subagent.ErrInvalidID,
-// subagent.ErrInvalidBudget, ErrInputTooLarge, ErrTooDeep, *agent.CapError: nothing was written.
+// subagent.ErrInvalidBudget, ErrInputTooLarge, ErrTooDeep, *agent.CapError,
+// agent.ErrAgentDisabled, agent.ErrInMaintenance: nothing was written.
 // After any other error the same request may be sent again.
 func (d *Dispatcher) Start(ctx context.Context, req Request) (run subagent.Run, known bool, err error) {
 	if err := d.check(&req); err != nil {
 		return run, false, err
 	}
 	s := start{Dispatcher: d, req: req, now: d.Ledger.Now()}
+	if err := d.Controls.Admit(ctx, req.Agent); err != nil {
+		return s.existing(ctx, err)
+	}
 	err = d.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
 		s.ledger = l
 		run, known, err = s.run(ctx)
@@ -294,14 +301,14 @@ type dispatched struct {
 	Parent string `json:"parent_run_id,omitempty"`
 }
 
-// existing answers a dispatch at the cap with the run that has its id, if one has.
-func (s *start) existing(ctx context.Context, full *agent.CapError) (subagent.Run, bool, error) {
+// existing answers a dispatch that is refused with the run that has its id, if one has.
+func (s *start) existing(ctx context.Context, refusal error) (subagent.Run, bool, error) {
 	row, err := s.Ledger.Run(ctx, s.req.Owner, s.req.Run)
 	if err != nil {
 		return row, false, err
 	}
 	if row.Status == "" || row.Status == subagent.Void {
-		return subagent.Run{}, false, full
+		return subagent.Run{}, false, refusal
 	}
 	return row, true, nil
 }

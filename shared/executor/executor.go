@@ -20,6 +20,7 @@ import (
 	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/operator"
 	"github.com/errand-dev/errand/shared/price"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -33,6 +34,8 @@ type Config struct {
 	Courier    *delivery.Courier
 	Dispatcher *dispatch.Dispatcher
 	Control    *control.Control
+	// Controls hold back work of agents in maintenance; nil holds nothing back.
+	Controls *operator.Controls
 	// Callbacks makes the tokens of callbacks.
 	Callbacks *callback.Signer
 	Log       *slog.Logger

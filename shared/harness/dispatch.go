@@ -84,7 +84,7 @@ func tellable(err error) bool {
 		return true
 	}
 	for _, known := range []error{
-		agent.ErrUnknownAgent, agent.ErrNoRun, agent.ErrRunEnded,
+		agent.ErrUnknownAgent, agent.ErrNoRun, agent.ErrRunEnded, agent.ErrAgentDisabled, agent.ErrInMaintenance,
 		dispatch.ErrTooDeep, dispatch.ErrInputTooLarge, subagent.ErrInvalidBudget, subagent.ErrInvalidID,
 	} {
 		if errors.Is(err, known) {

@@ -4,6 +4,7 @@
 package ingress
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,9 @@ import (
 	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/operator"
 	"github.com/errand-dev/errand/shared/subagent"
+	"github.com/errand-dev/errand/shared/timetable"
 )
 
 // Service is the use cases of the API.
@@ -24,7 +27,10 @@ type Service struct {
 	Agents     *agent.Registry
 	Dispatcher *dispatch.Dispatcher
 	Control    *control.Control
-	Log        *slog.Logger
+	Timetable  *timetable.Timetable
+	// Controls are what operators set for agents.
+	Controls *operator.Controls
+	Log      *slog.Logger
 }
 
 // MaxMessage is the largest message of a turn, in bytes.
@@ -36,6 +42,7 @@ var (
 	ErrMessageTooLarge = errors.New("the message is too large")
 	ErrKeyReused       = errors.New("this Idempotency-Key was used with another body")
 	ErrAgentFixed      = errors.New("the conversation has another agent; it is fixed by the first turn")
+	ErrBusy            = errors.New("too many turns of the conversation are waiting")
 )
 
 // TurnRequest asks for a turn.
@@ -52,9 +59,13 @@ type TurnRequest struct {
 // same request was accepted before; the wake is then repeated, since a crash may have
 // come between the two.
 //
-// Errors: subagent.ErrInvalidID, agent.ErrUnknownAgent, and those above.
+// Errors: subagent.ErrInvalidID, agent.ErrUnknownAgent, agent.ErrAgentDisabled,
+// agent.ErrInMaintenance, and those above.
 func (s *Service) Accept(ctx context.Context, req TurnRequest) (turn subagent.Turn, replayed bool, err error) {
 	if err := s.checkTurn(ctx, req); err != nil {
+		return turn, false, err
+	}
+	if err := s.admit(ctx, req); err != nil {
 		return turn, false, err
 	}
 	hash, err := bodyHash(req)
@@ -129,6 +140,19 @@ func (s *Service) checkTurn(ctx context.Context, req TurnRequest) error {
 		err = fmt.Errorf("%w: it is %q", ErrAgentFixed, c.Agent)
 	}
 	return err
+}
+
+// admit refuses a turn for an agent that takes no new work, unless it was accepted before.
+func (s *Service) admit(ctx context.Context, req TurnRequest) error {
+	refusal := s.Controls.AdmitTurn(ctx, req.Owner, cmp.Or(req.Agent, s.Agents.DefaultChat))
+	if refusal == nil || req.Key == "" {
+		return refusal
+	}
+	turn, err := s.Ledger.Turn(ctx, req.Owner, s.turnID(req))
+	if err != nil || turn.Status != "" {
+		return err
+	}
+	return refusal
 }
 
 // turnID is derived from tenant, conversation and key, or fresh without a key.

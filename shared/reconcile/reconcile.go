@@ -18,6 +18,7 @@ import (
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/subagent"
+	"github.com/errand-dev/errand/shared/timetable"
 )
 
 // Reconciler handles ticks.
@@ -26,7 +27,9 @@ type Reconciler struct {
 	Agents  *agent.Registry
 	Courier *delivery.Courier
 	Cadence subagent.Cadence
-	Log     *slog.Logger
+	// Timetable gets the timers of schedules, which come by the same queue.
+	Timetable *timetable.Timetable
+	Log       *slog.Logger
 	// Changed, if set, hears of every run whose status a tick changed, so that an
 	// executor in this process stops at once.
 	Changed func(subagent.Run)
@@ -35,9 +38,12 @@ type Reconciler struct {
 // maxRounds bounds how often one tick begins again because the backbone changed.
 const maxRounds = 100
 
-// Tick handles tick k of a conversation. A nil error acknowledges it: the backbone has
+// Tick handles tick k of a conversation, or the timer of a schedule. A nil error acknowledges it: the backbone has
 // moved past k, or k was stale. After an error the tick must be delivered again.
 func (r *Reconciler) Tick(ctx context.Context, w ledger.Wake) error {
+	if w.Timer != nil {
+		return r.Timetable.Fire(ctx, w.Owner, *w.Timer)
+	}
 	b, err := r.Ledger.Backbone(ctx, w.Owner)
 	if err != nil {
 		return err

@@ -117,13 +117,16 @@ func (s Schedule) After(due, seen subagent.Time) (subagent.Time, error) {
 }
 
 // Planned returns what an arming at now promises: a firing that is due and has not
-// passed the row is still owed, else the first one after now.
+// passed the row is still owed, else the first one after now; for the first arming, after
+// the schedule was created.
 func (s Schedule) Planned(now time.Time) (subagent.Time, error) {
 	switch {
 	case !s.Enabled:
 		return 0, nil
 	case s.NextAt != 0 && s.NextAt <= subagent.At(now):
 		return s.NextAt, nil
+	case s.Unarmed():
+		return s.After(0, s.CreatedAt)
 	}
 	return s.After(0, subagent.At(now))
 }

@@ -111,6 +111,8 @@ func TestAnArmingKeepsWhatIsOwed(t *testing.T) {
 	t.Parallel()
 	off := hourly()
 	off.Enabled = false
+	unarmed := hourly()
+	unarmed.Generation, unarmed.NextAt, unarmed.CreatedAt = "", 0, at(0)
 	for name, c := range map[string]struct {
 		row  schedule.Schedule
 		now  int
@@ -120,6 +122,7 @@ func TestAnArmingKeepsWhatIsOwed(t *testing.T) {
 		"at its moment":            {hourly(), 60, at(60)},
 		"long after it":            {hourly(), 600, at(60)},
 		"switched off, it is gone": {off, 600, 0},
+		"created and never armed":  {unarmed, 600, at(60)},
 	} {
 		if got, err := c.row.Planned(at(c.now).Time()); got != c.want || err != nil {
 			t.Errorf("%s: %v %v, want %v", name, got.Time(), err, c.want.Time())

@@ -21,11 +21,13 @@ import (
 	"github.com/errand-dev/errand/shared/executor"
 	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/operator"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/price"
 	"github.com/errand-dev/errand/shared/reconcile"
 	"github.com/errand-dev/errand/shared/sqlitestore"
 	"github.com/errand-dev/errand/shared/subagent"
+	"github.com/errand-dev/errand/shared/timetable"
 	"github.com/errand-dev/errand/shared/worker"
 )
 
@@ -44,6 +46,8 @@ type Options struct {
 	Prices *price.Table
 	// Workers is how many runs are executed at a time: 1024. Waiting costs little.
 	Workers int
+	// NoDynamicSchedules refuses to create and change schedules.
+	NoDynamicSchedules bool
 	// Patience is how long Run, when it stops, waits for user code that ignores that: 8 s.
 	Patience time.Duration
 	// Now is the clock, time.Now if nil.
@@ -124,20 +128,24 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 	// All runs of a process die with it, so a death says little of any one of them.
 	terms.MaxExecutions *= 5
 	l := ledger.New(store, terms, o.Now, ledger.RandomNonce)
+	controls := operator.New(l)
 	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
-	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: o.Cadence, Cap: o.MaxConcurrentRuns, Log: o.Log}
+	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: o.Cadence, Cap: o.MaxConcurrentRuns, Controls: controls, Log: o.Log}
+	times := &timetable.Timetable{
+		Ledger: l, Controls: controls, DefaultChat: o.Agents.DefaultChat, Frozen: o.NoDynamicSchedules, Log: o.Log,
+	}
 	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
 	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
 		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		Prices: *o.Prices, ProgressEvery: time.Second, Show: o.Show,
+		Prices: *o.Prices, Controls: controls, ProgressEvery: time.Second, Show: o.Show,
 	})
 	ctl.Changed = exec.Changed
 	return &Stack{
 		Ledger:     l,
-		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Log: o.Log},
+		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Timetable: times, Controls: controls, Log: o.Log},
 		Executor:   exec,
-		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: o.Cadence, Log: o.Log, Changed: exec.Changed},
+		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: o.Cadence, Timetable: times, Log: o.Log, Changed: exec.Changed},
 		store:      store, log: o.Log, workers: o.Workers, patience: o.Patience, now: o.Now,
 	}
 }
