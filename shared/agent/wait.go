@@ -176,22 +176,33 @@ type Decision struct {
 
 const maxDetail = 16 << 10
 
+// Ask makes a question known, once, and goes on: Approve waits for the decision. within is
+// how long somebody will wait for it, zero means without end.
+func (w *Work) Ask(ctx context.Context, q Question, within time.Duration) error {
+	_, err := w.ask(ctx, q, within)
+	return err
+}
+
+func (w *Work) ask(ctx context.Context, q Question, within time.Duration) (until subagent.Time, err error) {
+	if err := subagent.CheckID(q.Name); err != nil {
+		return 0, fmt.Errorf("question %q: %w", q.Name, err)
+	}
+	if len(q.Detail) > maxDetail {
+		return 0, fmt.Errorf("the detail of question %s has %d bytes, at most %d are allowed", q.Name, len(q.Detail), maxDetail)
+	}
+	if until, err = w.until(ctx, q.Name, within); err != nil {
+		return 0, err
+	}
+	q.Until = until.Time()
+	return until, w.backend.Ask(ctx, q)
+}
+
 // Approve asks people and waits for their decision: through the API, or `errand approve`.
 // within bounds the wait; without an answer in time it returns ErrTimedOut.
 func (w *Work) Approve(ctx context.Context, q Question, within time.Duration) (Decision, error) {
 	var d Decision
-	if err := subagent.CheckID(q.Name); err != nil {
-		return d, fmt.Errorf("question %q: %w", q.Name, err)
-	}
-	if len(q.Detail) > maxDetail {
-		return d, fmt.Errorf("the detail of question %s has %d bytes, at most %d are allowed", q.Name, len(q.Detail), maxDetail)
-	}
-	until, err := w.until(ctx, q.Name, within)
+	until, err := w.ask(ctx, q, within)
 	if err != nil {
-		return d, err
-	}
-	q.Until = until.Time()
-	if err := w.backend.Ask(ctx, q); err != nil {
 		return d, err
 	}
 	raw, err := w.signal(ctx, q.Name, until)

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,8 +16,8 @@ import (
 )
 
 // makeCalls makes the calls of answer n, several at a time, and adds their results. What
-// is to be awaited is sent off with them and awaited last: a run that waits holds no
-// process, so nothing else may be under way then.
+// is to be awaited is sent off with them and awaited last, and so is whatever else may have
+// to wait: a run that waits holds no process, so nothing else may be under way then.
 func (x *session) makeCalls(ctx context.Context, n int, calls []wish) error {
 	if told, err := x.repeated(calls); told || err != nil {
 		return err
@@ -25,18 +26,27 @@ func (x *session) makeCalls(ctx context.Context, n int, calls []wish) error {
 	children := make([]sent, len(calls))
 	var group errgroup.Group
 	group.SetLimit(x.limits.Parallel)
+	var later []int
 	for i, c := range calls {
-		group.Go(func() (err error) {
-			if x.tools[c.Name].asks != nil {
-				children[i], err = x.send(ctx, n, i, c)
-				return err
-			}
-			outcomes[i], err = x.call(ctx, toolKey(n, i), c)
-			return err
-		})
+		if x.tools[c.Name].waits || x.needsApproval(c) {
+			later = append(later, i)
+			continue
+		}
+		group.Go(func() error { return x.start(ctx, n, i, c, &outcomes[i], &children[i]) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
+	}
+	refused, err := x.approvals(ctx, n, calls, later)
+	if err != nil {
+		return err
+	}
+	for _, i := range later {
+		if told, ok := refused[i]; ok {
+			outcomes[i], children[i] = told, sent{Problem: told.Text}
+		} else if err := x.start(ctx, n, i, calls[i], &outcomes[i], &children[i]); err != nil {
+			return err
+		}
 	}
 	for i, c := range calls {
 		sub := x.tools[c.Name].asks
@@ -53,6 +63,16 @@ func (x *session) makeCalls(ctx context.Context, n int, calls []wish) error {
 	}
 	x.addResults(calls, outcomes)
 	return nil
+}
+
+// start makes call i, or sends the subagent off that it asks.
+func (x *session) start(ctx context.Context, n, i int, c wish, o *outcome, child *sent) (err error) {
+	if x.tools[c.Name].asks != nil {
+		*child, err = x.send(ctx, n, i, c)
+		return err
+	}
+	*o, err = x.call(ctx, toolKey(n, i), c)
+	return err
 }
 
 // call makes one call, or answers it from the journal.
@@ -93,7 +113,7 @@ func (x *session) invoke(ctx context.Context, key string, t Tool, args json.RawM
 		return outcome{Text: text}, nil
 	case ctx.Err() != nil:
 		return outcome{}, context.Cause(ctx)
-	case isTerminal(err), agent.IsRetryable(err):
+	case isTerminal(err), agent.IsRetryable(err), errors.Is(err, agent.ErrSuspended):
 		return outcome{}, err
 	}
 	return outcome{Text: err.Error(), Failed: true}, nil

@@ -12,7 +12,7 @@
 //
 //	background_NAME    sends the subagent of that name off and goes on
 //	ask_NAME           waits for its answer; in runs only
-//	manage_work, read_subagent, send_followup    for what was sent off
+//	manage_work, read_subagent, send_followup, wait_for    for what was sent off
 //	report_progress    in runs only
 //	read_result        for results that were too long to show
 //
@@ -24,6 +24,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/model"
@@ -75,7 +76,8 @@ const (
 	Enabled Policy = "enabled"
 	// Disabled: the tool is not offered, neither to the agent nor to any below it.
 	Disabled Policy = "disabled"
-	// NeedsApproval is refused by Register for now.
+	// NeedsApproval: somebody must approve each call first; the run or turn waits without
+	// a process. A refusal is told to the model.
 	NeedsApproval Policy = "needs_approval"
 )
 
@@ -106,6 +108,8 @@ type Limits struct {
 	TranscriptMessages int
 	// AnswerTokens bounds one answer; zero means the model's default.
 	AnswerTokens int
+	// Approval is how long a call waits for approval, in a turn at most an hour: 24 h.
+	Approval time.Duration
 	// Tokens and USD bound what a run or turn of this agent may spend on its own model
 	// calls. A call that could pass a bound is not made, and the run ends with the reason
 	// spend-exceeded. Zero means no bound; Budget of a dispatch bounds whole trees.
@@ -128,6 +132,7 @@ func (l Limits) withDefaults() Limits {
 	l.KeepMessages = cmp.Or(l.KeepMessages, 8)
 	l.ResultBytes = cmp.Or(l.ResultBytes, 16<<10)
 	l.TranscriptMessages = cmp.Or(l.TranscriptMessages, 50)
+	l.Approval = cmp.Or(l.Approval, 24*time.Hour)
 	return l
 }
 

@@ -23,6 +23,8 @@ type opening struct {
 	Instructions string   `json:"instructions,omitempty"`
 	Model        string   `json:"model,omitempty"`
 	Disabled     []string `json:"disabled,omitempty"`
+	// Approve lists the tools that need approval.
+	Approve []string `json:"approve,omitempty"`
 	// Context goes with the task.
 	Context string `json:"context,omitempty"`
 	// Active: background work was running, or the turn tells of some.

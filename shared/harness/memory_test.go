@@ -36,6 +36,8 @@ type memory struct {
 	results    map[string]agent.Result
 	runs       []agent.Info
 	followups  []string
+	asked      map[string]agent.Question
+	signals    map[string]json.RawMessage
 	lines      []agent.Line
 	// spent lists what became of calls, by key; refuses, if set, is what Reserve returns.
 	spent   []string
@@ -95,15 +97,38 @@ func (m *memory) Dispatch(_ context.Context, d agent.Dispatch) (agent.Info, erro
 	return agent.Info{ID: "child-" + d.Key, Agent: d.Agent, Status: subagent.Queued}, nil
 }
 
-func (m *memory) Await(_ context.Context, child string) (agent.Result, error) {
+func (m *memory) Wait(_ context.Context, w subagent.Wait) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r, ok := m.results[child]
-	if !ok {
-		return r, agent.ErrSuspended
+	seen := subagent.Seen{Signalled: m.signals[w.Signal] != nil}
+	for _, id := range w.Runs {
+		if _, ok := m.results[id]; ok {
+			seen.Ended++
+		}
 	}
-	return r, nil
+	if !w.Over(seen, m.now) {
+		return agent.ErrSuspended
+	}
+	return nil
 }
+
+func (m *memory) Ask(_ context.Context, q agent.Question) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.asked == nil {
+		m.asked = map[string]agent.Question{}
+	}
+	m.asked[q.Name] = q
+	return nil
+}
+
+func (m *memory) Signal(_ context.Context, name string) (json.RawMessage, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.signals[name], m.signals[name] != nil, nil
+}
+
+func (m *memory) Callback(context.Context, string) (string, error) { return "", nil }
 
 func (m *memory) Inbox(ctx context.Context) ([]agent.Message, error) {
 	m.mu.Lock()
@@ -132,6 +157,9 @@ func (m *memory) Cancel(_ context.Context, run, _ string) (agent.Info, error) {
 }
 
 func (m *memory) Inspect(_ context.Context, run string) (agent.Result, error) {
+	if r, ok := m.results[run]; ok {
+		return r, nil
+	}
 	for _, r := range m.runs {
 		if r.ID == run {
 			return agent.Result{Info: r, Output: json.RawMessage(`"so far"`)}, nil

@@ -56,7 +56,6 @@ func TestABadDeclarationIsRefusedAndNothingIsRegistered(t *testing.T) {
 		`agent "a": tool "call": deriving a JSON schema`:                           {{Name: "a", Model: m, Tools: []harness.Tool{unknown}}},
 		`agent "a": tool "count": arguments must be an object, not "integer"`:      {{Name: "a", Model: m, Tools: []harness.Tool{scalar}}},
 		`agent "a": tool "": a name has`:                                           {{Name: "a", Model: m, Tools: []harness.Tool{{}}}},
-		`tool "add" needs approval, and approval is not available yet`:             {{Name: "a", Model: m, Tools: []harness.Tool{add}, Policies: map[string]harness.Policy{"add": harness.NeedsApproval}}},
 		`tool "add" has the policy "maybe"`:                                        {{Name: "a", Model: m, Tools: []harness.Tool{add}, Policies: map[string]harness.Policy{"add": "maybe"}}},
 		`agent "a": its policy names the tool "ad", which no agent has`:            {{Name: "a", Model: m, Tools: []harness.Tool{add}, Policies: map[string]harness.Policy{"ad": harness.Disabled}}},
 		`agent "a": its output schema`:                                             {{Name: "a", Model: m, OutputSchema: json.RawMessage(`{"type":7}`)}},

@@ -114,7 +114,7 @@ func (s *surface) open(ctx context.Context, x *session, inherited []string) (*se
 	x.surface, x.results, x.ids = s, map[string]result{}, map[string]string{}
 	var err error
 	x.begin, err = step(ctx, x, "begin", func(ctx context.Context) (opening, error) {
-		o := opening{Instructions: s.Instructions, Model: s.ModelName, Disabled: append(s.disabled(), inherited...)}
+		o := opening{Instructions: s.Instructions, Model: s.ModelName, Disabled: append(s.having(Disabled), inherited...), Approve: s.having(NeedsApproval)}
 		text, active, err := x.background(ctx)
 		o.Context, o.Active = text, active
 		return o, err

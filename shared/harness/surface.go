@@ -15,7 +15,7 @@ type surface struct {
 	inRuns   []Tool // report_progress
 	asking   []Tool // ask_… for each subagent: in runs only
 	sending  []Tool // background_… for each subagent
-	managing []Tool // manage_work, read_subagent, send_followup
+	managing []Tool // manage_work, read_subagent, send_followup, wait_for
 	reading  []Tool // read_result
 }
 
@@ -49,11 +49,9 @@ func (s *surface) build() error {
 	}
 	for name, policy := range s.Policies {
 		switch policy {
-		case Enabled, Disabled:
-		case NeedsApproval:
-			return fmt.Errorf("tool %q needs approval, and approval is not available yet", name)
+		case Enabled, Disabled, NeedsApproval:
 		default:
-			return fmt.Errorf("tool %q has the policy %q; it is enabled or disabled", name, policy)
+			return fmt.Errorf("tool %q has the policy %q; it is enabled, disabled or needs_approval", name, policy)
 		}
 	}
 	return s.assemble()
@@ -62,7 +60,7 @@ func (s *surface) build() error {
 // assemble compiles the tools, ours and the agent's, and refuses two of one name.
 func (s *surface) assemble() error {
 	s.inRuns = []Tool{reportProgress()}
-	s.managing = []Tool{manageWork(), readSubagent(), sendFollowup()}
+	s.managing = []Tool{manageWork(), readSubagent(), sendFollowup(), waitFor()}
 	for i := range s.Subagents {
 		ask, background := subagentTools(s.Subagents[i])
 		s.asking, s.sending = append(s.asking, ask), append(s.sending, background)
@@ -111,11 +109,11 @@ func (l Limits) check() error {
 	return nil
 }
 
-// disabled lists the tools that the agent's own policies switch off.
-func (s *surface) disabled() []string {
+// having lists the tools that have the policy, by the agent's own word.
+func (s *surface) having(wanted Policy) []string {
 	var names []string
 	for name, policy := range s.Policies {
-		if policy == Disabled {
+		if policy == wanted {
 			names = append(names, name)
 		}
 	}

@@ -19,6 +19,8 @@ type Tool struct {
 	call        func(ctx context.Context, s *session, args json.RawMessage) (string, error)
 	// asks is the subagent that the tool waits for: it is called in two steps.
 	asks *Subagent
+	// waits: the tool may suspend the run, so it is called when nothing else is under way.
+	waits bool
 	// free: a model call that only makes such calls does not count as an iteration.
 	free bool
 	err  error
