@@ -97,7 +97,7 @@ func (m *Model) Generate(ctx context.Context, key string, req model.Request, str
 	defer cancel()
 	res, err := m.answer(call, params, stream)
 	if err != nil {
-		return model.Response{}, adapt.Failed(ctx, err, refusal)
+		return model.Response{}, adapt.Failed(ctx, err, complaint)
 	}
 	return res, nil
 }

@@ -10,28 +10,30 @@ import (
 	"github.com/errand-dev/errand/shared/model/internal/adapt"
 )
 
-// refusal reads Anthropic's words, whether they came with a status or in the middle of a
+// complaint reads Anthropic's words, whether they came with a status or in the middle of a
 // stream.
-func refusal(err error) (adapt.Refusal, bool) {
+func complaint(err error) (adapt.Complaint, bool) {
 	said, ok := errors.AsType[*anthropic.Error](err)
 	if !ok {
-		return adapt.Refusal{}, false
+		return adapt.Complaint{}, false
 	}
 	var body struct {
 		Error struct{ Type, Message string }
 	}
 	_ = json.Unmarshal([]byte(said.RawJSON()), &body) // a proxy may answer with anything
-	r := adapt.Refusal{
+	c := adapt.Complaint{
 		Vendor: vendor, Status: said.StatusCode, Code: body.Error.Type, Message: body.Error.Message,
-		Kind: kindOf(anthropic.ErrorType(body.Error.Type)),
+	}
+	if said.StatusCode < 400 { // in the middle of a stream
+		c.Kind = kindOf(anthropic.ErrorType(body.Error.Type))
 	}
 	if said.Response != nil {
-		r.Header = said.Response.Header
+		c.Header = said.Response.Header
 	}
-	return r, true
+	return c, true
 }
 
-// kindOf classifies Anthropic's error types; others go by their status.
+// kindOf classifies Anthropic's error types.
 func kindOf(t anthropic.ErrorType) model.Kind {
 	switch t {
 	case anthropic.ErrorTypeInvalidRequestError, anthropic.ErrorTypeBillingError:

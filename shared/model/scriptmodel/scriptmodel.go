@@ -27,7 +27,8 @@
 //	> model NAME                      the scene is for requests to this model only
 //
 // In texts and arguments {{1}} is the first group of the pattern, {{result}} what the
-// tools last returned. A backslash at the beginning of a line makes it text.
+// tools last returned, {{ids}} the JSON array of the ids in it, as of subagents that were
+// sent off. A backslash at the beginning of a line makes it text.
 package scriptmodel
 
 import (
@@ -160,14 +161,14 @@ func (m *Model) find(req model.Request) (answer, func(text string, quoted bool) 
 			case !last.repeat:
 				return answer{}, nil, fmt.Errorf("%s:%d: the scene has %d answers, number %d was asked for", m.name, s.line, len(s.answers), said+1)
 			}
-			return last, filler(groups, results(req)), nil
+			return last, filler(groups, strings.Join(results(req), "\n"), ids(results(req))), nil
 		}
 	}
 	return answer{}, nil, fmt.Errorf("%s: no scene matches the user's words", m.name)
 }
 
-// filler replaces {{result}} and {{1}}; quoted means inside a JSON string.
-func filler(groups []string, result string) func(string, bool) string {
+// filler replaces {{result}}, {{ids}} and {{1}}; quoted means inside a JSON string.
+func filler(groups []string, result, ids string) func(string, bool) string {
 	return func(text string, quoted bool) string {
 		gaps := []string{"{{result}}", result}
 		for i, group := range groups {
@@ -178,7 +179,7 @@ func filler(groups []string, result string) func(string, bool) string {
 				gaps[i] = inner(gaps[i])
 			}
 		}
-		return strings.NewReplacer(gaps...).Replace(text)
+		return strings.NewReplacer(append(gaps, "{{ids}}", ids)...).Replace(text)
 	}
 }
 
@@ -189,14 +190,29 @@ func inner(text string) string {
 }
 
 // results is what the tools last returned.
-func results(req model.Request) string {
+func results(req model.Request) []string {
 	var texts []string
 	for i := len(req.Messages) - 1; i >= 0 && texts == nil; i-- {
 		for _, r := range req.Messages[i].Results {
 			texts = append(texts, r.Text)
 		}
 	}
-	return strings.Join(texts, "\n")
+	return texts
+}
+
+// ids is the JSON array of the ids in results.
+func ids(results []string) string {
+	found := []string{}
+	for _, text := range results {
+		var r struct {
+			ID string `json:"id"`
+		}
+		if json.Unmarshal([]byte(text), &r) == nil && r.ID != "" {
+			found = append(found, r.ID)
+		}
+	}
+	raw, _ := json.Marshal(found) // strings always encode
+	return string(raw)
 }
 
 func size(req model.Request) int {

@@ -26,6 +26,7 @@ type opaque struct {
 // part is the next so many bytes of the text, the next call, or a piece of the vendor's own.
 type part struct {
 	Text int             `json:"text,omitempty"`
+	Mark string          `json:"mark,omitempty"`
 	Call bool            `json:"call,omitempty"`
 	Own  json.RawMessage `json:"own,omitempty"`
 }
@@ -35,13 +36,20 @@ func NewAnswer(vendor, name string) *Answer {
 	return &Answer{opaque: opaque{Vendor: vendor, Model: name}, res: model.Response{Model: name}}
 }
 
-func (a *Answer) AddText(text string) {
-	if text != "" {
-		a.res.Text += text
-		a.opaque.Parts = append(a.opaque.Parts, part{Text: len(text)})
+// AddText adds words.
+func (a *Answer) AddText(text string) { a.AddMarked(text, "") }
+
+// AddMarked adds words with a mark that the vendor wants back with them.
+func (a *Answer) AddMarked(text, mark string) {
+	if text == "" {
+		return
 	}
+	a.own = a.own || mark != ""
+	a.res.Text += text
+	a.opaque.Parts = append(a.opaque.Parts, part{Text: len(text), Mark: mark})
 }
 
+// AddCall adds a call.
 func (a *Answer) AddCall(c model.Call) {
 	a.res.Calls = append(a.res.Calls, c)
 	a.opaque.Parts = append(a.opaque.Parts, part{Call: true})
@@ -76,6 +84,7 @@ func (a *Answer) Response(name string, stop model.Stop, usage model.Usage) model
 // Piece is one of text, call and vendor's own.
 type Piece struct {
 	Text string
+	Mark string // of the text
 	Call *model.Call
 	Own  json.RawMessage
 }
@@ -97,7 +106,7 @@ func Pieces(vendor, name string, m model.Message) []Piece {
 			pieces = append(pieces, Piece{Call: &calls[0]})
 			calls = calls[1:]
 		default:
-			pieces = append(pieces, Piece{Text: text[:p.Text]})
+			pieces = append(pieces, Piece{Text: text[:p.Text], Mark: p.Mark})
 			text = text[p.Text:]
 		}
 	}

@@ -1,6 +1,7 @@
 package adapt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,15 +14,15 @@ import (
 	"github.com/errand-dev/errand/shared/model"
 )
 
-// Refusal is a failure in the vendor's own words.
-type Refusal struct {
+// Complaint is a failure in the vendor's own words.
+type Complaint struct {
 	Vendor string
 	// Status is the HTTP status; zero for a failure that was told in the middle of a stream.
 	Status int
 	Header http.Header
 	// Code and Message are the vendor's.
 	Code, Message string
-	// Kind is what the code says, if it says more than the status.
+	// Kind is what the code says, if it says more than the status; it then stands.
 	Kind model.Kind
 }
 
@@ -30,17 +31,17 @@ type Refusal struct {
 var tooLong = regexp.MustCompile(`(?i)prompt is too long|input is too long|too many input tokens|context.(length|window|size|limit)|exceed_context|request_too_large`)
 
 // Failed makes the *model.Error of a call that failed with err. ctx is the caller's: if
-// that has ended, nothing else matters. refusal reads the vendor's words out of err, if
+// that has ended, nothing else matters. complaint reads the vendor's words out of err, if
 // there are any; what remains is a connection that timed out or broke.
-func Failed(ctx context.Context, err error, refusal func(error) (Refusal, bool)) error {
+func Failed(ctx context.Context, err error, complaint func(error) (Complaint, bool)) error {
 	if ctx.Err() != nil {
 		return &model.Error{Kind: model.Ended, Err: context.Cause(ctx)}
 	}
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		return failed
 	}
-	if r, ok := refusal(err); ok {
-		return r.failure()
+	if c, ok := complaint(err); ok {
+		return c.failure()
 	}
 	timeout, ok := errors.AsType[net.Error](err)
 	if errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout() {
@@ -55,28 +56,25 @@ func Invalid(why string) error { return &model.Error{Kind: model.Invalid, Err: e
 // Cut is an answer without its end.
 func Cut(why string) error { return &model.Error{Kind: model.Broken, Err: errors.New(why)} }
 
-func (r Refusal) failure() *model.Error {
-	return &model.Error{Kind: r.kind(), After: retryAfter(r.Header), Err: r}
+func (c Complaint) failure() *model.Error {
+	return &model.Error{Kind: c.kind(), After: retryAfter(c.Header), Err: c}
 }
 
-func (r Refusal) kind() model.Kind {
-	kind := r.Kind
-	if kind == "" {
-		kind = byStatus(r.Status)
-	}
-	if kind == model.Invalid && (tooLong.MatchString(r.Code) || tooLong.MatchString(r.Message)) {
+func (c Complaint) kind() model.Kind {
+	kind := cmp.Or(c.Kind, byStatus(c.Status))
+	if kind == model.Invalid && (tooLong.MatchString(c.Code) || tooLong.MatchString(c.Message)) {
 		return model.TooLong
 	}
+	if c.Kind != "" {
+		return kind
+	}
+	// The vendors' SDKs let this header overrule the status.
 	_, retryable := model.Retryable(&model.Error{Kind: kind})
-	switch r.Header.Get("X-Should-Retry") {
-	case "false":
-		if retryable {
-			return model.Invalid
-		}
-	case "true":
-		if !retryable {
-			return model.Overloaded
-		}
+	switch should := c.Header.Get("X-Should-Retry"); {
+	case should == "false" && retryable:
+		return model.Invalid
+	case should == "true" && !retryable:
+		return model.Overloaded
 	}
 	return kind
 }
@@ -102,19 +100,19 @@ func byStatus(status int) model.Kind {
 }
 
 // Error names the vendor, its code and its request id, which its support asks for.
-func (r Refusal) Error() string {
-	text := r.Vendor + " answered"
-	if r.Status >= 400 {
-		text += " " + strconv.Itoa(r.Status)
+func (c Complaint) Error() string {
+	text := c.Vendor + " answered"
+	if c.Status >= 400 {
+		text += " " + strconv.Itoa(c.Status)
 	}
-	if r.Code != "" {
-		text += " " + r.Code
+	if c.Code != "" {
+		text += " " + c.Code
 	}
-	if r.Message != "" {
-		text += ": " + r.Message
+	if c.Message != "" {
+		text += ": " + c.Message
 	}
 	for _, name := range []string{"Request-Id", "X-Request-Id", "X-Amzn-Requestid"} {
-		if id := r.Header.Get(name); id != "" {
+		if id := c.Header.Get(name); id != "" {
 			return fmt.Sprintf("%s (request %s)", text, id)
 		}
 	}
