@@ -51,7 +51,6 @@ func (n *names) serve(c net.Conn) {
 const (
 	headerBytes = 12
 	typeA       = 1
-	typeAAAA    = 28
 )
 
 func (n *names) answer(question []byte) []byte {
