@@ -57,16 +57,18 @@ type TurnRequest struct {
 
 // Turn is one input to a conversation, and what became of it.
 type Turn struct {
-	ID           string `json:"id"`
-	Conversation string `json:"conversation"`
-	Kind         string `json:"kind" enum:"user,finish,give_up,milestone,schedule"`
-	Status       string `json:"status" enum:"queued,running,waiting,completed,error,aborted"`
-	RunID        string `json:"run_id,omitempty" doc:"The run that an injected turn tells of."`
-	Reply        string `json:"reply,omitempty"`
-	Error        string `json:"error,omitempty"`
-	AcceptedAt   Time   `json:"accepted_at"`
-	StartedAt    Time   `json:"started_at,omitzero"`
-	CompletedAt  Time   `json:"completed_at,omitzero"`
+	ID           string     `json:"id"`
+	Conversation string     `json:"conversation"`
+	Kind         string     `json:"kind" enum:"user,finish,give_up,milestone,schedule"`
+	Status       string     `json:"status" enum:"queued,running,waiting,completed,error,aborted"`
+	RunID        string     `json:"run_id,omitempty" doc:"The run that an injected turn tells of."`
+	WaitingFor   *Wait      `json:"waiting_for,omitempty" doc:"Set while it waits."`
+	Approvals    []Approval `json:"approvals,omitempty" doc:"What it asks people and waits for."`
+	Reply        string     `json:"reply,omitempty"`
+	Error        string     `json:"error,omitempty"`
+	AcceptedAt   Time       `json:"accepted_at"`
+	StartedAt    Time       `json:"started_at,omitzero"`
+	CompletedAt  Time       `json:"completed_at,omitzero"`
 }
 
 // Done reports whether the turn has ended.

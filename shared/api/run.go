@@ -122,6 +122,8 @@ type Run struct {
 	ParentRunID       string          `json:"parent_run_id,omitempty"`
 	Detached          bool            `json:"detached"`
 	Status            string          `json:"status" enum:"queued,running,waiting,completed,error,aborted,interrupted"`
+	WaitingFor        *Wait           `json:"waiting_for,omitempty" doc:"Set while it waits."`
+	Approvals         []Approval      `json:"approvals,omitempty" doc:"What it asks people and waits for. Left out in lists."`
 	Progress          *Progress       `json:"progress,omitempty"`
 	Milestones        []Milestone     `json:"milestones,omitzero" doc:"Left out in lists."`
 	Summary           string          `json:"summary,omitempty"`

@@ -108,7 +108,7 @@ func wire(o Options, prices price.Table) *Stack {
 	ctl.Changed = exec.Changed
 	return &Stack{
 		Ledger:     l,
-		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Timetable: times, Controls: controls, Log: o.Log},
+		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Timetable: times, Controls: controls, Log: o.Log},
 		Executor:   exec,
 		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: c.Cadence, Timetable: times, Log: o.Log, Changed: exec.Changed},
 		Queues:     queues,

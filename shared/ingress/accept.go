@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
@@ -27,7 +28,9 @@ type Service struct {
 	Agents     *agent.Registry
 	Dispatcher *dispatch.Dispatcher
 	Control    *control.Control
-	Timetable  *timetable.Timetable
+	// Callbacks opens the tokens of callbacks.
+	Callbacks *callback.Signer
+	Timetable *timetable.Timetable
 	// Controls are what operators set for agents.
 	Controls *operator.Controls
 	Log      *slog.Logger

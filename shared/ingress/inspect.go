@@ -36,6 +36,12 @@ func (s *Service) show(ctx context.Context, row subagent.Run) (api.Run, error) {
 		}
 		view.Milestones = viewMilestones(reached)
 	}
+	if row.Status == subagent.Waiting {
+		var err error
+		if view.Approvals, err = s.approvals(ctx, ledger.LifeOf(row)); err != nil {
+			return view, err
+		}
+	}
 	output, err := s.Ledger.LoadValue(ctx, row.Owner, row.Output)
 	view.Output = data(json.RawMessage(output))
 	return view, err
@@ -132,6 +138,11 @@ func (s *Service) showTurn(ctx context.Context, t subagent.Turn) (api.Turn, erro
 		}
 	}
 	view := viewTurn(t, c)
+	if c.Waits(t.ID) {
+		if view.Approvals, err = s.approvals(ctx, ledger.LifeOfTurn(t)); err != nil {
+			return view, err
+		}
+	}
 	view.Reply, err = s.Ledger.LoadValue(ctx, t.Owner, t.Reply)
 	return view, err
 }

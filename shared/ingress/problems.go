@@ -10,6 +10,7 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
@@ -38,6 +39,8 @@ const (
 	codeAgentFixed       = "agent-fixed"
 	codeRunEnded         = "run-ended"
 	codeNothingToRedrive = "nothing-to-redrive"
+	codeAlreadyEnded     = "already-ended"
+	codeAlreadyAnswered  = "already-answered"
 	codeTooLarge         = "too-large"
 	codeMediaType        = "unsupported-media-type"
 	codeKeyReused        = "idempotency-key-reused"
@@ -74,7 +77,11 @@ func kinds() []kind {
 		{codeAgentFixed, http.StatusConflict, "Another agent",
 			"The first turn of a conversation fixes its agent. Leave agent out, or begin another conversation."},
 		{codeRunEnded, http.StatusConflict, "Run ended",
-			"The run has ended, or was given up; nobody reads a message to it any more."},
+			"The run (or turn) has ended, or was given up; nobody reads a message or an answer to it any more."},
+		{codeAlreadyEnded, http.StatusConflict, "Already ended",
+			"The run or turn that waited for this callback has ended, so nobody waits any more. Nothing was changed."},
+		{codeAlreadyAnswered, http.StatusConflict, "Already answered",
+			"Another answer was given before, and stands. The same answer again is no problem."},
 		{codeNothingToRedrive, http.StatusConflict, "Nothing to redrive",
 			"Only a slot that is dead-lettered can be delivered again."},
 		{codeTooLarge, http.StatusRequestEntityTooLarge, "Too large",
@@ -142,6 +149,12 @@ func codeOf(err error) string {
 		{errUnauthenticated, codeUnauthenticated},
 		{ErrNotFound, codeNotFound},
 		{agent.ErrNoRun, codeNotFound},
+		{callback.ErrToken, codeNotFound},
+		{control.ErrNoTurn, codeNotFound},
+		{control.ErrNoQuestion, codeNotFound},
+		{control.ErrOnlyRuns, codeNotFound},
+		{control.ErrAnswered, codeAlreadyAnswered},
+		{errAlreadyEnded, codeAlreadyEnded},
 		{errMethod, codeMethod},
 		{errNotAcceptable, codeNotAcceptable},
 		{ErrAgentFixed, codeAgentFixed},

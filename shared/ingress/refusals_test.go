@@ -109,7 +109,6 @@ func TestARequestThatIsNotRightIsRefusedAndChangesNothing(t *testing.T) {
 		"a path that climbs":                {"GET", "/v1/conversations/../../healthz", "", nil, 404, "not-found", ""},
 		"a path that climbs in disguise":    {"GET", "/v1/conversations/%2e%2e/runs", "", nil, 400, "invalid-id", ""},
 		"an id that climbs in disguise":     {"GET", "/v1/conversations/..%2fx/runs", "", nil, 400, "invalid-id", ""},
-		"callbacks, which are not built":    {"POST", "/v1/callbacks/token", `{}`, nil, 404, "not-found", ""},
 		"schedules, which are not built":    {"GET", "/v1/schedules", "", nil, 404, "not-found", ""},
 		"agent control, which is not built": {"GET", "/v1/agents/lab/control", "", nil, 404, "not-found", ""},
 		"a problem with a query":            {"GET", "/problems/not-found?x=1", "", nil, 400, "unknown-field", "x"},

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/errand-dev/errand/shared/api"
 )
@@ -47,12 +48,12 @@ func body(more ...string) []string {
 }
 
 func routes() []route {
-	all := append(conversationRoutes(), runRoutes()...)
+	all := slices.Concat(conversationRoutes(), runRoutes(), approvalRoutes())
 	for i := range all {
 		all[i].tenant = true
 		all[i].problems = append(all[i].problems, codeInvalidID, codeUnknownField, codeInvalidParameter, codeUnauthenticated)
 	}
-	return append(all,
+	return append(append(all, callbackRoutes()...),
 		route{method: "GET", path: "/healthz", name: "health", summary: "Whether the server is alive, and its version", handle: healthz,
 			status: http.StatusOK, answer: api.Health{}, problems: []string{codeUnknownField, codeInvalidParameter}},
 		route{method: "GET", path: "/v1/openapi.json", name: "getOpenAPI", summary: "This document", handle: openAPIDocument,

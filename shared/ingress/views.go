@@ -19,6 +19,9 @@ func viewRun(r subagent.Run, now subagent.Time, t subagent.Terms) api.Run {
 		Finish: viewSlot(r, subagent.Finish, now, t), GiveUp: viewSlot(r, subagent.GiveUp, now, t),
 		DeadlineAt: timeOf(r.Deadline), DispatchedAt: timeOf(r.DispatchedAt), StartedAt: timeOf(r.StartedAt), CompletedAt: timeOf(r.EndedAt),
 	}
+	if r.Status == subagent.Waiting {
+		run.WaitingFor = viewWait(r.Wait)
+	}
 	if r.Progress.At != 0 {
 		run.Progress = &api.Progress{Fraction: r.Progress.Fraction, Message: r.Progress.Message, Phase: r.Progress.Phase, At: timeOf(r.Progress.At)}
 	}
@@ -65,7 +68,7 @@ func viewTurn(t subagent.Turn, c subagent.Conversation) api.Turn {
 	switch {
 	case t.Done():
 	case c.Waits(t.ID):
-		view.Status = string(subagent.Waiting)
+		view.Status, view.WaitingFor = string(subagent.Waiting), viewWait(c.Wait)
 	case running(t, c):
 		view.Status = string(subagent.Running)
 	}
@@ -74,6 +77,10 @@ func viewTurn(t subagent.Turn, c subagent.Conversation) api.Turn {
 
 func running(t subagent.Turn, c subagent.Conversation) bool {
 	return !t.Done() && (t.Status == subagent.Running || c.Turn == t.ID)
+}
+
+func viewWait(w subagent.Wait) *api.Wait {
+	return &api.Wait{Runs: w.Runs, Need: w.Need, Milestone: w.Milestone, Signal: w.Signal, Until: timeOf(w.Until)}
 }
 
 func viewEvent(e ledger.Event) api.Event {

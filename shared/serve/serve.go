@@ -143,7 +143,7 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 	ctl.Changed = exec.Changed
 	return &Stack{
 		Ledger:     l,
-		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Timetable: times, Controls: controls, Log: o.Log},
+		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Timetable: times, Controls: controls, Log: o.Log},
 		Executor:   exec,
 		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: o.Cadence, Timetable: times, Log: o.Log, Changed: exec.Changed},
 		store:      store, log: o.Log, workers: o.Workers, patience: o.Patience, now: o.Now,
