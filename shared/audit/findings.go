@@ -31,7 +31,7 @@ const (
 	NotStarted Kind = "not-started"
 	// OverBudget: beyond its deadline or silent for too long, and not given up.
 	OverBudget Kind = "over-budget"
-	// NotWoken: it waits for a child that has ended.
+	// NotWoken: what it waits for is over.
 	NotWoken Kind = "not-woken"
 	// NotClosed: a given-up run whose watch is over.
 	NotClosed Kind = "not-closed"
@@ -87,9 +87,12 @@ const Late = 10 * time.Minute
 // Findings judges rows that were read at one moment, or nearly: what another writes in
 // between may look like damage (Auditor.Audit looks twice). They come in a fixed order.
 func Findings(rows Rows, now time.Time, t subagent.Terms) []Finding {
-	j := judge{Rows: rows, now: now, past: now.Add(-Late), terms: t, byID: map[string]subagent.Run{}}
+	j := judge{Rows: rows, now: now, past: now.Add(-Late), terms: t, byID: map[string]subagent.Run{}, turnByID: map[string]subagent.Turn{}}
 	for _, r := range rows.Runs {
 		j.byID[r.ID] = r
+	}
+	for _, t := range rows.Turns {
+		j.turnByID[t.ID] = t
 	}
 	j.backbone()
 	for _, r := range rows.Runs {
@@ -105,6 +108,7 @@ type judge struct {
 	now, past time.Time
 	terms     subagent.Terms
 	byID      map[string]subagent.Run
+	turnByID  map[string]subagent.Turn
 	found     []Finding
 }
 
@@ -134,6 +138,10 @@ func (j *judge) backbone() {
 		if !j.long(place.At) {
 			continue // its row may be on its way
 		}
+		if turn, is := subagent.PlacedTurn(id); is {
+			j.turnsPlace(turn, place)
+			continue
+		}
 		f := Finding{Kind: Orphan, Run: id, Remedy: j.byTick()}
 		switch {
 		case run.Status == "" || run.Status == subagent.Void:
@@ -141,6 +149,14 @@ func (j *judge) backbone() {
 		case !run.Outstanding() && j.long(run.Settled()):
 			j.add(f, "its place is still taken %v after it settled", j.ago(run.Settled()))
 		}
+	}
+}
+
+// turnsPlace judges the place of a turn that waits.
+func (j *judge) turnsPlace(id string, place subagent.Reservation) {
+	turn := j.turnByID[id]
+	if turn.Status == "" || turn.Done() && j.long(turn.EndedAt) {
+		j.add(Finding{Kind: Orphan, Turn: id, Remedy: j.byTick()}, "its place has been taken for %v, and it does not wait", j.ago(place.At))
 	}
 }
 
@@ -197,9 +213,9 @@ func (j *judge) overlooked(r subagent.Run, remedy Remedy) {
 			j.add(f, "no executor has taken it for %v", j.ago(max(r.DispatchedAt, r.Exec.Until)))
 		}
 	case subagent.Wake:
-		if child := j.byID[r.WaitsFor]; j.long(child.EndedAt) && j.long(child.Settled()) {
+		if j.over(r.Wait) {
 			f.Kind = NotWoken
-			j.add(f, "it waits for run %s, which ended %v ago", child.ID, j.ago(child.EndedAt))
+			j.add(f, "what it waits for has been over for at least %v", Late)
 		}
 	case subagent.SendFinish, subagent.BuryFinish:
 		if j.long(r.EndedAt) {
@@ -219,6 +235,18 @@ func (j *judge) overlooked(r subagent.Run, remedy Remedy) {
 	}
 }
 
+// over reports whether the wait has been over for long, as far as the rows of runs tell:
+// they do not show signals, nor which milestone was reached.
+func (j *judge) over(w subagent.Wait) bool {
+	var seen subagent.Seen
+	for _, id := range w.Runs {
+		if run := j.byID[id]; j.long(run.EndedAt) || j.long(run.GivenUpAt) {
+			seen.Ended++
+		}
+	}
+	return !w.IsZero() && w.Over(seen, j.past)
+}
+
 // turns looks for a place that is held for nobody, and for turns that wait before a free one.
 func (j *judge) turns() {
 	c := j.Conversation
@@ -229,6 +257,10 @@ func (j *judge) turns() {
 		}
 	}
 	switch {
+	case !c.Wait.IsZero():
+		if j.over(c.Wait) {
+			j.add(Finding{Kind: NotWoken, Turn: c.Turn, Remedy: j.byTick()}, "what it waits for has been over for at least %v", Late)
+		}
 	case c.Turn != "" && c.Exec.Holder != "" && j.long(c.Exec.Until):
 		j.add(Finding{Kind: StuckTurn, Turn: c.Turn, Remedy: Repair}, "its executor's lease lapsed %v ago, and it keeps the conversation's place", j.ago(c.Exec.Until))
 	case oldest.ID != "" && j.long(oldest.AcceptedAt) && c.Exec.Free(subagent.At(j.past), j.terms) && j.idle():

@@ -111,8 +111,22 @@ func TestEachKindOfDamageIsNamed(t *testing.T) {
 			r.Silence, r.LastSignal = time.Minute.Milliseconds(), long
 		})), "over-budget r repair"},
 		"a parent that was not woken": {conversation(
-			run(func(r *subagent.Run) { r.Status, r.WaitsFor, r.Exec = subagent.Waiting, "child", subagent.Lease{} }),
+			run(func(r *subagent.Run) {
+				r.Status, r.Wait, r.Exec = subagent.Waiting, subagent.Wait{Runs: []string{"child"}, Need: 1}, subagent.Lease{}
+			}),
 			change(delivered(), func(r *subagent.Run) { r.ID = "child" })), "not-woken r repair"},
+		"a run whose time has come": {conversation(run(func(r *subagent.Run) {
+			r.Status, r.Wait, r.Exec = subagent.Waiting, subagent.Wait{Until: long}, subagent.Lease{}
+		})), "not-woken r repair"},
+		"a turn whose time has come": {change(conversation(), func(r *audit.Rows) {
+			r.Conversation = subagent.Conversation{Turn: "t", Wait: subagent.Wait{Until: long}}
+			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Queued, AcceptedAt: long}}
+			r.Backbone.Open[subagent.TurnPlace("t")] = subagent.Reservation{At: long}
+		}), "not-woken t repair"},
+		"a place of a turn that has ended": {change(conversation(), func(r *audit.Rows) {
+			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Completed, AcceptedAt: long, EndedAt: long}}
+			r.Backbone.Open[subagent.TurnPlace("t")] = subagent.Reservation{At: long}
+		}), "orphan t repair"},
 		"a watch that has no end": {conversation(givenUp(func(r *subagent.Run) {
 			r.WatchUntil, r.GiveUp = ago(30*time.Minute), subagent.Delivery{State: subagent.Delivered, At: long}
 		})), "not-closed r repair"},
@@ -175,7 +189,9 @@ func TestWhatIsOnItsWayIsNoDamage(t *testing.T) {
 		"a run in a back-off":          conversation(run(func(r *subagent.Run) { r.Exec = subagent.Lease{Epoch: 3, Until: later} })),
 		"a deadline just passed":       conversation(run(func(r *subagent.Run) { r.Deadline = lately })),
 		"a parent whose child works": conversation(
-			run(func(r *subagent.Run) { r.Status, r.WaitsFor, r.Exec = subagent.Waiting, "child", subagent.Lease{} }),
+			run(func(r *subagent.Run) {
+				r.Status, r.Wait, r.Exec = subagent.Waiting, subagent.Wait{Runs: []string{"child"}, Need: 1}, subagent.Lease{}
+			}),
 			run(func(r *subagent.Run) { r.ID = "child" })),
 		"a tick of the near future": change(conversation(run(nothing)), func(r *audit.Rows) { r.Backbone.Due = lately }),
 		"a tombstone":               conversation(run(func(r *subagent.Run) { r.Status = subagent.Void })),
@@ -185,6 +201,11 @@ func TestWhatIsOnItsWayIsNoDamage(t *testing.T) {
 		"a turn at work": change(conversation(), func(r *audit.Rows) {
 			r.Conversation = subagent.Conversation{Turn: "a", Exec: subagent.Lease{Holder: "h", Until: later}}
 			r.Turns = []subagent.Turn{{ID: "a", Status: subagent.Queued, AcceptedAt: long}, {ID: "b", Status: subagent.Queued, AcceptedAt: long}}
+		}),
+		"a turn that waits for a signal, and one behind it": change(conversation(), func(r *audit.Rows) {
+			r.Conversation = subagent.Conversation{Turn: "t", Wait: subagent.Wait{Signal: "s"}, Parked: []string{"u"}}
+			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Queued, AcceptedAt: long}, {ID: "u", Status: subagent.Queued, AcceptedAt: long}}
+			r.Backbone.Open[subagent.TurnPlace("t")] = subagent.Reservation{At: long}
 		}),
 		"a give-up and the end": change(conversation(delivered()), func(r *audit.Rows) {
 			r.Turns = []subagent.Turn{told("a", same), told("b", func(t *subagent.Turn) {
