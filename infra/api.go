@@ -9,8 +9,12 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// newAPI is an HTTP API that hands every request with a valid credential to the function. There
-// is no route without an authorizer.
+// openRoute is the one route without an authorizer: the token of a callback, which is part of
+// the path, is a credential that the function verifies (package callback).
+const openRoute = "POST /v1/callbacks/{proxy+}"
+
+// newAPI is an HTTP API that hands every request with a valid credential to the function, and
+// callbacks, which bring their own.
 func (s *stack) newAPI(function awslambda.Function) awsapigatewayv2.CfnApi {
 	api := awsapigatewayv2.NewCfnApi(s.scope, jsii.String("Api"), &awsapigatewayv2.CfnApiProps{
 		Name: s.scope.StackName(), ProtocolType: jsii.String("HTTP"),
@@ -32,6 +36,9 @@ func (s *stack) newAPI(function awslambda.Function) awsapigatewayv2.CfnApi {
 		route.AuthorizationType, route.AuthorizerId = jsii.String("JWT"), authorizer.Ref()
 	}
 	awsapigatewayv2.NewCfnRoute(s.scope, jsii.String("ApiRoute"), route)
+	awsapigatewayv2.NewCfnRoute(s.scope, jsii.String("ApiCallbackRoute"), &awsapigatewayv2.CfnRouteProps{
+		ApiId: api.Ref(), RouteKey: jsii.String(openRoute), Target: route.Target, AuthorizationType: jsii.String("NONE"),
+	})
 	s.newAPIStage(api)
 	awslambda.NewCfnPermission(s.scope, jsii.String("ApiPermission"), &awslambda.CfnPermissionProps{
 		Action: jsii.String("lambda:InvokeFunction"), FunctionName: function.FunctionArn(), Principal: jsii.String("apigateway.amazonaws.com"),
@@ -42,7 +49,7 @@ func (s *stack) newAPI(function awslambda.Function) awsapigatewayv2.CfnApi {
 	return api
 }
 
-// newAPIStage throttles the API and logs each request: who and what, never a body or token.
+// newAPIStage throttles the API and logs each request: who and which route, never a body or token.
 func (s *stack) newAPIStage(api awsapigatewayv2.CfnApi) {
 	logs := s.newLogGroup("ApiLogs")
 	awsapigatewayv2.NewCfnStage(s.scope, jsii.String("ApiStage"), &awsapigatewayv2.CfnStageProps{
@@ -60,12 +67,13 @@ func (s *stack) newAPIStage(api awsapigatewayv2.CfnApi) {
 	})
 }
 
-// accessLog is the format of the access log: one JSON object for each request.
+// accessLog is the format of the access log: one JSON object for each request. It has the
+// route and not the path, since the token of a callback is part of that.
 func accessLog() string {
 	fields := map[string]string{}
 	for name, variable := range map[string]string{
 		"request_id": "requestId", "time": "requestTimeEpoch", "source_ip": "identity.sourceIp", "subject": "authorizer.claims.sub",
-		"caller": "identity.caller", "method": "httpMethod", "path": "path", "status": "status", "bytes": "responseLength", "latency_ms": "responseLatency",
+		"caller": "identity.caller", "method": "httpMethod", "route": "routeKey", "status": "status", "bytes": "responseLength", "latency_ms": "responseLatency",
 		"authorizer_error": "authorizer.error", "integration_error": "integrationErrorMessage",
 	} {
 		fields[name] = "$context." + variable

@@ -36,6 +36,7 @@ var accepted = map[string]string{
 	"AwsSolutions-IAM5 IngressRole schedule/*":                        someSchedules,
 	"AwsSolutions-IAM5 ExecutorRole schedule/*":                       someSchedules,
 	"AwsSolutions-IAM5 ReconcileRole schedule/*":                      someSchedules,
+	"AwsSolutions-APIG4 ApiCallbackRoute":                             "the token in the path is the credential: signed, for one wait alone, and verified by ingress before anything is read",
 	"Serverless-LambdaDLQ Ingress":                                    "it is invoked by the API, which gets the error",
 	"Serverless-LambdaDLQ Executor":                                   driven,
 	"Serverless-LambdaDLQ Reconcile":                                  "what fails of a schedule's invocation goes to the queue of ticks (ReconcileFailures), the rest is invoked by queues",

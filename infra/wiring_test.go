@@ -204,10 +204,17 @@ func TestNobodyReachesTheAPIWithoutACredential(t *testing.T) {
 	for auth, want := range map[string]string{"jwt": "JWT", "iam": "AWS_IAM"} {
 		all := synth(t, false, context("prod", "auth", auth))
 		routes := all.of("AWS::ApiGatewayV2::Route")
-		if len(routes) != 1 {
+		if len(routes) != 2 {
 			t.Errorf("%d routes", len(routes))
 		}
 		for id, r := range routes {
+			if r.Properties["RouteKey"] == openRoute {
+				// Its token is the credential: nothing else is without one.
+				if r.Properties["AuthorizationType"] != "NONE" || r.Properties["Target"] == nil {
+					t.Errorf("%s asks for %v", id, r.Properties["AuthorizationType"])
+				}
+				continue
+			}
 			if r.Properties["AuthorizationType"] != want || (r.Properties["AuthorizerId"] != nil) != (auth == "jwt") {
 				t.Errorf("%s is open to %v", id, r.Properties["AuthorizationType"])
 			}
@@ -227,6 +234,11 @@ func TestNobodyReachesTheAPIWithoutACredential(t *testing.T) {
 	for _, want := range []string{"$context.requestId", "$context.status", "$context.identity.sourceIp"} {
 		if !strings.Contains(format, want) {
 			t.Errorf("the access log lacks %s", want)
+		}
+	}
+	for _, telling := range []string{"$context.path", "$context.requestOverride", "pathParameters", "$request"} {
+		if strings.Contains(format, telling) {
+			t.Errorf("the access log has %s, and with it the tokens of callbacks", telling)
 		}
 	}
 	permission := prod(t).of("AWS::Lambda::Permission")["ApiPermission"].Properties
