@@ -19,7 +19,7 @@ func newRuns() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runs",
 		Short: "List the background runs of a conversation",
-		Long:  `Lists the background runs of a conversation, by their ids, with their state and what they report.`,
+		Long:  `Lists the background runs of a conversation, by their ids, with their state, what their model calls have cost, and what they report.`,
 		Example: `  errand runs
   errand runs --active -c other --json`,
 		Args: noArgs,
@@ -62,9 +62,9 @@ func (s session) printRuns(runs []api.Run, now time.Time) error {
 		return s.printf("no runs in conversation %s\n", s.conversation)
 	}
 	table := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "RUN\tAGENT\tSTATUS\tAGE\tFINISH\tSAYS")
+	fmt.Fprintln(table, "RUN\tAGENT\tSTATUS\tAGE\tFINISH\tCOST\tSAYS")
 	for _, r := range runs {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Agent, r.Status, age(r, now), r.Finish.State, says(r))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Agent, r.Status, age(r, now), r.Finish.State, cost(r.Cost), says(r))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("printing: %w", err)
@@ -78,6 +78,17 @@ func age(r api.Run, now time.Time) string {
 		now = r.CompletedAt.Time
 	}
 	return now.Sub(r.DispatchedAt.Time).Round(time.Second).String()
+}
+
+// cost is what a run's own model calls have cost, in tokens if that is all that is known.
+func cost(c *api.Cost) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.USD == nil:
+		return fmt.Sprintf("%d tokens", c.InputTokens+c.OutputTokens)
+	}
+	return c.USD.String()
 }
 
 // says is what a run has to tell, in one line.

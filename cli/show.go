@@ -13,9 +13,10 @@ import (
 func newShow() *cobra.Command {
 	f := clientFlags{}
 	cmd := &cobra.Command{
-		Use:     "show RUN",
-		Short:   "Show one background run",
-		Long:    `Shows one background run: its state, what it reports, its milestones, its output, and how far its end was delivered.`,
+		Use:   "show RUN",
+		Short: "Show one background run",
+		Long: `Shows one background run: its state, what it reports, its milestones, its output, how far its end was
+delivered, and what its model calls and those of all below it have cost.`,
 		Example: `  errand show r-abc --json`,
 		Args:    oneArg("RUN"),
 		RunE: f.client(func(ctx context.Context, s session, args []string) error {
@@ -23,7 +24,13 @@ func newShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return s.print(run, func() error { return s.printRun(run) })
+			return s.print(run, func() error {
+				cost, err := s.RunCost(ctx, s.conversation, run.ID)
+				if err != nil {
+					return err
+				}
+				return s.printRun(run, cost)
+			})
 		}),
 	}
 	f.add(cmd)
@@ -109,7 +116,7 @@ func newWhy() *cobra.Command {
 
 const clockFormat = "2006-01-02 15:04:05.000"
 
-func (s session) printRun(r api.Run) error {
+func (s session) printRun(r api.Run, cost api.RunCost) error {
 	const width = 400
 	rows := [][2]string{
 		{"run", r.ID}, {"conversation", r.Conversation}, {"agent", r.Agent}, {"parent", r.ParentRunID},
@@ -118,6 +125,7 @@ func (s session) printRun(r api.Run) error {
 		{"dispatched", when(r.DispatchedAt)}, {"started", when(r.StartedAt)}, {"completed", when(r.CompletedAt)}, {"deadline", when(r.DeadlineAt)},
 		{"finish", slotText(r.Finish)}, {"give_up", slotText(r.GiveUp)},
 	}
+	rows = append(rows, costRows(cost)...)
 	for _, m := range r.Milestones {
 		rows = append(rows, [2]string{"milestone", m.Name + " at " + when(m.At)})
 	}

@@ -1,6 +1,6 @@
 // Package api is the wire form of Errand's HTTP API: the JSON that the server
 // (package ingress) and its clients (package apiclient) exchange. It holds plain
-// values and their encoding, and uses the standard library only.
+// values and their encoding, and uses nothing but the standard library and money.
 //
 // Optional fields are absent when they have nothing to say. The tags doc, enum and
 // optional describe a field in the OpenAPI document, which a test keeps equal to
@@ -66,6 +66,7 @@ type Turn struct {
 	Approvals    []Approval `json:"approvals,omitempty" doc:"What it asks people and waits for."`
 	Reply        string     `json:"reply,omitempty"`
 	Error        string     `json:"error,omitempty"`
+	Cost         *Cost      `json:"cost,omitempty" doc:"What the model calls of a turn that has ended have cost; absent if there were none."`
 	AcceptedAt   Time       `json:"accepted_at"`
 	StartedAt    Time       `json:"started_at,omitzero"`
 	CompletedAt  Time       `json:"completed_at,omitzero"`

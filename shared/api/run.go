@@ -3,6 +3,8 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/errand-dev/errand/shared/money"
 )
 
 // DispatchRequest asks for a background run.
@@ -19,6 +21,8 @@ type Detached struct {
 	Notify             Notify      `json:"notify,omitzero"`
 	MaxBudgetMS        *int64      `json:"max_budget_ms,omitempty" doc:"From 1; 24 hours if absent."`
 	NoProgressBudgetMS *int64      `json:"no_progress_budget_ms,omitempty" doc:"0 switches it off; one hour if absent."`
+	MaxTokens          *int64      `json:"max_tokens,omitempty" doc:"What the model calls of the run and of all below it may take; no bound if absent."`
+	MaxUSD             *money.USD  `json:"max_usd,omitempty" doc:"What they may cost in US dollars, by the server's price table; no bound if absent."`
 	OnMilestones       *Milestones `json:"on_milestones,omitempty"`
 }
 
@@ -129,9 +133,10 @@ type Run struct {
 	Summary           string          `json:"summary,omitempty"`
 	Output            json.RawMessage `json:"output,omitempty" doc:"Left out in lists."`
 	Error             string          `json:"error,omitempty"`
-	Reason            string          `json:"reason,omitempty" doc:"budget-exceeded, no-progress, cancelled, executor-lost, …"`
+	Reason            string          `json:"reason,omitempty" doc:"budget-exceeded, no-progress, spend-exceeded, cancelled, executor-lost, …"`
 	ChildStillRunning bool            `json:"child_still_running,omitempty"`
 	Attempts          int64           `json:"attempts" doc:"Executions so far."`
+	Cost              *Cost           `json:"cost,omitempty" doc:"What the run's own model calls have cost; absent before the first."`
 	Finish            Slot            `json:"finish"`
 	GiveUp            Slot            `json:"give_up"`
 	DeadlineAt        Time            `json:"deadline_at,omitzero"`

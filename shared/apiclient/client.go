@@ -148,6 +148,11 @@ func (c *Client) Why(ctx context.Context, conversation, id string) (api.Why, err
 	return do[api.Why](ctx, c, request{method: "GET", path: path(conversation, "runs", id, "why")})
 }
 
+// RunCost tells what a run and all below it have cost.
+func (c *Client) RunCost(ctx context.Context, conversation, id string) (api.RunCost, error) {
+	return do[api.RunCost](ctx, c, request{method: "GET", path: path(conversation, "runs", id, "cost")})
+}
+
 // Audit asks what is not as it should be in the conversation.
 func (c *Client) Audit(ctx context.Context, conversation string) (api.Audit, error) {
 	return do[api.Audit](ctx, c, request{method: "GET", path: path(conversation, "audit")})

@@ -43,8 +43,13 @@ func (s *Service) show(ctx context.Context, row subagent.Run) (api.Run, error) {
 		}
 	}
 	output, err := s.Ledger.LoadValue(ctx, row.Owner, row.Output)
+	if err != nil {
+		return view, err
+	}
 	view.Output = data(json.RawMessage(output))
-	return view, err
+	views := []api.Run{view}
+	err = s.withCosts(ctx, []subagent.Run{row}, views)
+	return views[0], err
 }
 
 func (s *Service) brief(row subagent.Run) api.Run {
@@ -68,8 +73,12 @@ func (s *Service) ActiveRuns(ctx context.Context, o subagent.Owner, after string
 	slices.SortFunc(rows, func(a, b subagent.Run) int { return place(a, b.DispatchedAt, b.ID) })
 	rows = slices.DeleteFunc(rows, func(r subagent.Run) bool { return place(r, at, id) <= 0 })
 	page := api.RunPage{Runs: []api.Run{}}
-	for _, row := range rows[:min(limit, len(rows))] {
+	shown := rows[:min(limit, len(rows))]
+	for _, row := range shown {
 		page.Runs = append(page.Runs, s.brief(row))
+	}
+	if err := s.withCosts(ctx, shown, page.Runs); err != nil {
+		return page, err
 	}
 	if len(rows) > limit {
 		last := rows[limit-1]
@@ -93,6 +102,7 @@ func parseCursor(after string) (subagent.Time, string, error) {
 // AllRuns lists every run that is kept, in the order of ids.
 func (s *Service) AllRuns(ctx context.Context, o subagent.Owner, after string, limit int) (api.RunPage, error) {
 	page := api.RunPage{Runs: []api.Run{}}
+	var shown []subagent.Run
 	if after != "" && checkID(after) != nil {
 		return page, atFault("after", fmt.Errorf("%w: after must be the next of the page before", errInvalidParameter))
 	}
@@ -105,14 +115,14 @@ func (s *Service) AllRuns(ctx context.Context, o subagent.Owner, after string, l
 		for _, row := range rows {
 			if len(page.Runs) == limit && row.Status != subagent.Void {
 				page.Next = page.Runs[limit-1].ID
-				return page, nil
+				return page, s.withCosts(ctx, shown, page.Runs)
 			}
 			if after = row.ID; row.Status != subagent.Void {
-				page.Runs = append(page.Runs, s.brief(row))
+				shown, page.Runs = append(shown, row), append(page.Runs, s.brief(row))
 			}
 		}
 		if len(rows) <= limit {
-			return page, nil
+			return page, s.withCosts(ctx, shown, page.Runs)
 		}
 	}
 }
@@ -143,8 +153,15 @@ func (s *Service) showTurn(ctx context.Context, t subagent.Turn) (api.Turn, erro
 			return view, err
 		}
 	}
-	view.Reply, err = s.Ledger.LoadValue(ctx, t.Owner, t.Reply)
-	return view, err
+	if view.Reply, err = s.Ledger.LoadValue(ctx, t.Owner, t.Reply); err != nil || !t.Done() {
+		return view, err
+	}
+	accounts, err := s.Ledger.Accounts(ctx, ledger.OwnAccount(ledger.LifeOfTurn(t)))
+	if err != nil {
+		return view, err
+	}
+	view.Cost = costIfAny(accounts[0])
+	return view, nil
 }
 
 // pageBytes is when a page of messages or events ends although its limit is not

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/money"
 )
 
 // The document is built here from the routes and the Go types, and compared with the
@@ -190,6 +191,8 @@ func (s schemas) of(t reflect.Type, strict bool) object {
 	switch t {
 	case reflect.TypeFor[api.Time]():
 		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[money.USD]():
+		return object{"type": "number", "minimum": 0}
 	case reflect.TypeFor[json.RawMessage]():
 		return object{}
 	case reflect.TypeFor[api.Notify]():

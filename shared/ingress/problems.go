@@ -95,7 +95,7 @@ func kinds() []kind {
 		{codeUnknownHandler, http.StatusUnprocessableEntity, "Unknown handler",
 			"No handler of this name is registered. detached.on_finish takes the name of a registered handler."},
 		{codeInvalidBudget, http.StatusUnprocessableEntity, "Invalid budget",
-			"Both budgets are whole milliseconds, at most 31536000000 (365 days): max_budget_ms at least 1, no_progress_budget_ms at least 0, which switches it off."},
+			"Budgets of time are whole milliseconds, at most 31536000000 (365 days): max_budget_ms at least 1, no_progress_budget_ms at least 0, which switches it off. max_tokens is at least 1, max_usd a positive number of US dollars."},
 		{codeConcurrency, http.StatusTooManyRequests, "Too many background runs",
 			"The conversation has as many background runs as it may have. Nothing was left behind: the same request can be sent again when one of them has ended."},
 		{codeInternal, http.StatusInternalServerError, "Internal error",

@@ -105,6 +105,8 @@ func runRoutes() []route {
 		{method: "POST", path: runPath + "/redrive", name: "redriveSlot", summary: "Deliver a dead-lettered slot again", handle: postRedrive,
 			request: api.RedriveRequest{}, optional: true, status: http.StatusAccepted, answer: api.Run{},
 			problems: body(codeNotFound, codeNothingToRedrive, codeConcurrency)},
+		{method: "GET", path: runPath + "/cost", name: "getRunCost", summary: "What a run and all below it have cost", handle: getCost,
+			status: http.StatusOK, answer: api.RunCost{}, problems: []string{codeNotFound}},
 		{method: "GET", path: runPath + "/why", name: "explainRun", summary: "How a run came to where it is", handle: getWhy,
 			status: http.StatusOK, answer: api.Why{}, problems: []string{codeNotFound}},
 	}

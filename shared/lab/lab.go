@@ -11,6 +11,8 @@
 //	lab-stubborn  {"ms":N}                                            ends after ms, whoever cancels it
 //	lab-steps     {"steps":N, "ms_each":N}                            says how often each step ran
 //	lab-tree      {"children":N, "depth":N, "ms":N}                   dispatches runs like itself
+//	lab-spend     {"calls":N, "model":"…", "input_tokens":N,          pretends to ask a model, and pays for it
+//	               "output_tokens":N, "ms_each":N}
 //
 // All take "milestones":[{"name":"half","at_ms":500}] as well. The handlers lab-ok, lab-always-fails,
 // lab-fails-N (N times) and lab-slow-N (for N ms) tell the log that they were called.
@@ -41,7 +43,7 @@ import (
 func Register(r *agent.Registry) error {
 	tasks := map[string]agent.Task{
 		"lab-echo": echo, "lab-sleep": sleep, "lab-fail": fail, "lab-stall": stall,
-		"lab-stubborn": stubborn, "lab-steps": steps, "lab-tree": tree,
+		"lab-stubborn": stubborn, "lab-steps": steps, "lab-tree": tree, "lab-spend": spend,
 	}
 	for name, task := range tasks {
 		if err := r.AddTask(name, task); err != nil {
