@@ -13,7 +13,7 @@ import (
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
-const usage = `I know: dispatch AGENT JSON [DETACHED-JSON] | list | cancel RUN | say TEXT | sleep MS`
+const usage = `I know: dispatch AGENT JSON [DETACHED-JSON] | list | cancel RUN | say TEXT | sleep MS | await RUN MILESTONE [MS] | join RUN…`
 
 // chat is a scripted conversation agent: it does what the message says, through the
 // same calls that a model's tools would make, and echoes injected turns.
@@ -41,6 +41,10 @@ func chat(ctx context.Context, t *agent.Turn) (string, error) {
 			return usage, nil
 		}
 		return fmt.Sprintf("slept %d ms", n), pause(ctx, ms(n))
+	case "await":
+		return await(ctx, t, strings.Fields(rest))
+	case "join":
+		return joinRuns(ctx, t, strings.Fields(rest))
 	}
 	return usage, nil
 }

@@ -1,5 +1,5 @@
 // Package lab holds agents that make every path of Errand visible without a model:
-// they echo, sleep, fail, stall, ignore their cancel, work in steps, dispatch trees.
+// they echo, sleep, fail, stall, ignore their cancel, work in steps, dispatch trees, wait.
 // `errand serve --lab` and the tests register them.
 //
 // The tasks and their inputs; a field that is left out is zero:
@@ -11,6 +11,10 @@
 //	lab-stubborn  {"ms":N}                                            ends after ms, whoever cancels it
 //	lab-steps     {"steps":N, "ms_each":N}                            says how often each step ran
 //	lab-tree      {"children":N, "depth":N, "ms":N}                   dispatches runs like itself
+//	lab-nap       {"ms":N}                                            sleeps without a process
+//	lab-join      {"children":N, "need":N, "ms":N}                    waits for need of the sleepers that it dispatches, all without need
+//	lab-approve   {"title":"…"}                                       asks people under the id go-on, ends with their decision
+//	lab-callback  {}                                                  waits for a POST to the path in its milestone "callback"
 //	lab-spend     {"calls":N, "model":"…", "input_tokens":N,          pretends to ask a model, and pays for it
 //	               "output_tokens":N, "ms_each":N}
 //
@@ -21,6 +25,8 @@
 //
 //	dispatch AGENT INPUT [DETACHED]   DETACHED is what agent.ParseDetached reads
 //	list, cancel RUN, say TEXT, sleep MS
+//	await RUN MILESTONE [MS]          the turn waits, for ms at most
+//	join RUN…                         the turn waits until all have ended
 //
 // For example:
 //
@@ -44,6 +50,7 @@ func Register(r *agent.Registry) error {
 	tasks := map[string]agent.Task{
 		"lab-echo": echo, "lab-sleep": sleep, "lab-fail": fail, "lab-stall": stall,
 		"lab-stubborn": stubborn, "lab-steps": steps, "lab-tree": tree, "lab-spend": spend,
+		"lab-nap": nap, "lab-join": join, "lab-approve": approve, "lab-callback": calledBack,
 	}
 	for name, task := range tasks {
 		if err := r.AddTask(name, task); err != nil {
