@@ -18,6 +18,9 @@ type HandlerOptions struct {
 	// Authenticate returns the tenant of a request, or an error if it carries no valid
 	// credential. Nil makes everybody the tenant "default".
 	Authenticate func(*http.Request) (tenant string, err error)
+	// Operator reports whether an authenticated request may control agents. Nil lets
+	// everybody.
+	Operator func(*http.Request) bool
 	// Hub brings the ephemeral events. Nil, as on Lambda, switches streams off.
 	Hub *Hub
 }
@@ -104,6 +107,14 @@ func (h *handler) prepare(route route, c *call) (err error) {
 		}
 		if c.owner.Conversation, err = c.pathID("conversation"); err != nil {
 			return err
+		}
+	}
+	if route.operator {
+		if _, err := h.tenant(c.r); err != nil {
+			return err
+		}
+		if h.Operator != nil && !h.Operator(c.r) {
+			return errNotOperator
 		}
 	}
 	return c.allow(route.query...)

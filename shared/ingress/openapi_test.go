@@ -93,7 +93,7 @@ type schemas struct{ defined object }
 
 func (s schemas) operation(r route) object {
 	op := object{"operationId": r.name, "summary": r.summary, "responses": s.responses(r)}
-	if !r.tenant {
+	if !r.tenant && !r.operator {
 		op["security"] = []any{}
 	}
 	if parameters := parametersOf(r); len(parameters) > 0 {
@@ -137,7 +137,7 @@ func (s schemas) responses(r route) object {
 			"description": http.StatusText(status) + ": " + strings.Join(codes, ", "),
 			"content":     object{api.ProblemType: object{"schema": object{"$ref": "#/components/schemas/Problem"}}},
 		}
-		if retryAfter(status) != "" {
+		if retryAfter(kind{status: status}) != "" {
 			answer["headers"] = object{"Retry-After": object{"description": "Seconds.", "schema": object{"type": "integer"}}}
 		}
 		responses[strconv.Itoa(status)] = answer
@@ -153,7 +153,7 @@ func parametersOf(r route) []any {
 			continue
 		}
 		schema := object{"type": "string"}
-		if r.tenant {
+		if r.tenant || r.operator {
 			schema["pattern"] = `^[A-Za-z0-9._:-]{1,128}$`
 		}
 		list = append(list, object{"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": schema})
@@ -195,6 +195,10 @@ func (s schemas) of(t reflect.Type, strict bool) object {
 		return object{"type": "number", "minimum": 0}
 	case reflect.TypeFor[json.RawMessage]():
 		return object{}
+	case reflect.TypeFor[api.Field[string]]():
+		return object{"type": []string{"string", "null"}}
+	case reflect.TypeFor[api.Field[api.Time]]():
+		return object{"type": []string{"string", "null"}, "format": "date-time"}
 	case reflect.TypeFor[api.Notify]():
 		return object{"oneOf": []any{object{"type": "boolean"}, closed(object{"source": object{"type": "string"}}, "source")}}
 	case reflect.TypeFor[api.Milestones]():

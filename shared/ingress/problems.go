@@ -14,7 +14,9 @@ import (
 	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/schedule"
 	"github.com/errand-dev/errand/shared/subagent"
+	"github.com/errand-dev/errand/shared/timetable"
 )
 
 // kind is one kind of problem: what a client branches on.
@@ -48,6 +50,13 @@ const (
 	codeUnknownHandler   = "unknown-handler"
 	codeInvalidBudget    = "invalid-budget"
 	codeConcurrency      = "concurrency-limit"
+	codeAgentDisabled    = "agent-disabled"
+	codeMaintenance      = "in-maintenance"
+	codeBusy             = "busy"
+	codeOperatorOnly     = "operator-only"
+	codeSwitchedOff      = "switched-off"
+	codeInvalidSchedule  = "invalid-schedule"
+	codeTooManySchedules = "too-many-schedules"
 	codeInternal         = "internal"
 	codeContended        = "contended"
 	codeStopping         = "stopping"
@@ -68,6 +77,8 @@ func kinds() []kind {
 			"The header Idempotency-Key takes 1 to 255 visible ASCII characters, in quotes or bare, once."},
 		{codeUnauthenticated, http.StatusUnauthorized, "Not authenticated",
 			"The request carries no valid credential."},
+		{codeOperatorOnly, http.StatusForbidden, "For operators only",
+			"The credential does not make its bearer an operator of this deployment."},
 		{codeNotFound, http.StatusNotFound, "Not found",
 			"There is no such resource, or it belongs to another tenant. A conversation exists from its first turn or dispatch on."},
 		{codeMethod, http.StatusMethodNotAllowed, "Method not allowed",
@@ -76,6 +87,12 @@ func kinds() []kind {
 			"This server cannot stream events. Ask for application/json and use wait_ms."},
 		{codeAgentFixed, http.StatusConflict, "Another agent",
 			"The first turn of a conversation fixes its agent. Leave agent out, or begin another conversation."},
+		{codeAgentDisabled, http.StatusConflict, "Agent disabled",
+			"An operator has disabled the agent: it takes no new turns and runs. What it has accepted goes on. Nothing was left behind; the same request can be sent again when the agent is enabled."},
+		{codeSwitchedOff, http.StatusConflict, "Switched off",
+			"This deployment has switched that off: creating and changing schedules (those that there are go on, and can be listed and deleted), or operator control."},
+		{codeTooManySchedules, http.StatusConflict, "Too many schedules",
+			"The conversation has as many schedules as it may have. Delete one that has ended, or is not needed."},
 		{codeRunEnded, http.StatusConflict, "Run ended",
 			"The run (or turn) has ended, or was given up; nobody reads a message or an answer to it any more."},
 		{codeAlreadyEnded, http.StatusConflict, "Already ended",
@@ -96,10 +113,16 @@ func kinds() []kind {
 			"No handler of this name is registered. detached.on_finish takes the name of a registered handler."},
 		{codeInvalidBudget, http.StatusUnprocessableEntity, "Invalid budget",
 			"Budgets of time are whole milliseconds, at most 31536000000 (365 days): max_budget_ms at least 1, no_progress_budget_ms at least 0, which switches it off. max_tokens is at least 1, max_usd a positive number of US dollars."},
+		{codeInvalidSchedule, http.StatusUnprocessableEntity, "Invalid schedule",
+			"The expression, its time zone or its end makes no schedule that fires: cron(0 9 ? * MON-FRI *), rate(5 minutes) or at(2026-12-24T18:00:00), an IANA time zone, and a firing to come."},
+		{codeBusy, http.StatusTooManyRequests, "Too many turns are waiting",
+			"The conversation has as many waiting turns as it may have. Send the same request again after the time in Retry-After."},
 		{codeConcurrency, http.StatusTooManyRequests, "Too many background runs",
 			"The conversation has as many background runs as it may have. Nothing was left behind: the same request can be sent again when one of them has ended."},
 		{codeInternal, http.StatusInternalServerError, "Internal error",
 			"Something failed on the server. The same request can be sent again; the request id finds the cause in the server's log."},
+		{codeMaintenance, http.StatusServiceUnavailable, "In maintenance",
+			"The agent is in maintenance and refuses new turns and runs. Nothing was left behind: send the same request again after the time in Retry-After."},
 		{codeContended, http.StatusServiceUnavailable, "Too busy",
 			"Others change the same rows too fast. Nothing is wrong with the request: send it again after the time in Retry-After."},
 		{codeUnavailable, http.StatusServiceUnavailable, "Store unavailable",
@@ -131,6 +154,7 @@ var (
 	errMediaType        = errors.New("the Content-Type must be application/json")
 	errTooLarge         = errors.New("the request is too large")
 	errStopping         = errors.New("the server stops")
+	errNotOperator      = errors.New("only an operator may do this")
 )
 
 // codeOf is the one table from an error to the kind of its problem.
@@ -168,6 +192,21 @@ func codeOf(err error) string {
 		{agent.ErrUnknownAgent, codeUnknownAgent},
 		{agent.ErrUnknownHandler, codeUnknownHandler},
 		{subagent.ErrInvalidBudget, codeInvalidBudget},
+		{agent.ErrAgentDisabled, codeAgentDisabled},
+		{agent.ErrInMaintenance, codeMaintenance},
+		{ErrBusy, codeBusy},
+		{errNotOperator, codeOperatorOnly},
+		{errSwitchedOff, codeSwitchedOff},
+		{timetable.ErrFrozen, codeSwitchedOff},
+		{timetable.ErrNothingToDo, codeInvalidBody},
+		{timetable.ErrTwoTexts, codeInvalidBody},
+		{timetable.ErrTooLarge, codeTooLarge},
+		{timetable.ErrNever, codeInvalidSchedule},
+		{schedule.ErrExpression, codeInvalidSchedule},
+		{schedule.ErrZone, codeInvalidSchedule},
+		{timetable.ErrTooMany, codeTooManySchedules},
+		{timetable.ErrNoSchedule, codeNotFound},
+		{timetable.ErrKeyReused, codeKeyReused},
 		{ledger.ErrContended, codeContended},
 	}
 	for _, row := range table {
@@ -195,12 +234,14 @@ func (e *fieldError) Unwrap() error { return e.error }
 func atFault(field string, err error) error { return &fieldError{field, err} }
 
 // retryAfter is what 429 and 503 say, in seconds: a run takes a while to end,
-// contention does not last.
-func retryAfter(status int) string {
-	switch status {
-	case http.StatusTooManyRequests:
+// contention does not last, maintenance does.
+func retryAfter(k kind) string {
+	switch {
+	case k.code == codeMaintenance:
+		return "60"
+	case k.status == http.StatusTooManyRequests:
 		return "5"
-	case http.StatusServiceUnavailable:
+	case k.status == http.StatusServiceUnavailable:
 		return "1"
 	}
 	return ""
@@ -226,7 +267,7 @@ func (h *handler) refuse(ctx context.Context, w http.ResponseWriter, err error) 
 		p.Detail = fmt.Sprintf("The server's log has more under request id %s.", p.RequestID)
 		h.Log.ErrorContext(ctx, "request failed", "request_id", p.RequestID, "error", err)
 	}
-	if after := retryAfter(k.status); after != "" {
+	if after := retryAfter(k); after != "" {
 		w.Header().Set("Retry-After", after)
 	}
 	if k.status == http.StatusUnauthorized {

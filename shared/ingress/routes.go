@@ -16,7 +16,9 @@ type route struct {
 	handle        func(*handler, *call) error
 	// tenant: the caller must be authenticated and the path names a conversation.
 	tenant bool
-	query  []string
+	// operator: the caller must be authenticated, and an operator.
+	operator bool
+	query    []string
 	// request and answer are examples of the bodies' types; nil means none.
 	request  any
 	optional bool
@@ -49,10 +51,12 @@ func body(more ...string) []string {
 
 func routes() []route {
 	all := slices.Concat(conversationRoutes(), runRoutes(), approvalRoutes())
+	all = append(all, scheduleRoutes()...)
 	for i := range all {
 		all[i].tenant = true
 		all[i].problems = append(all[i].problems, codeInvalidID, codeUnknownField, codeInvalidParameter, codeUnauthenticated)
 	}
+	all = append(all, agentRoutes()...)
 	return append(append(all, callbackRoutes()...),
 		route{method: "GET", path: "/healthz", name: "health", summary: "Whether the server is alive, and its version", handle: healthz,
 			status: http.StatusOK, answer: api.Health{}, problems: []string{codeUnknownField, codeInvalidParameter}},
@@ -67,7 +71,7 @@ func conversationRoutes() []route {
 	return []route{
 		{method: "POST", path: turnsPath, name: "acceptTurn", summary: "Accept one turn", handle: postTurn, headers: []string{keyHeader},
 			request: api.TurnRequest{}, status: http.StatusAccepted, answer: api.Turn{}, location: true,
-			problems: body(codeInvalidKey, codeKeyReused, codeUnknownAgent, codeAgentFixed)},
+			problems: body(codeInvalidKey, codeKeyReused, codeUnknownAgent, codeAgentFixed, codeAgentDisabled, codeMaintenance, codeBusy)},
 		{method: "GET", path: turnsPath + "/{turn}", name: "getTurn", summary: "One turn", handle: getTurn,
 			status: http.StatusOK, answer: api.Turn{}, problems: []string{codeNotFound}},
 		{method: "GET", path: conversationPath, name: "getConversation", summary: "One conversation", handle: getConversation,
@@ -90,7 +94,7 @@ func runRoutes() []route {
 	return []route{
 		{method: "POST", path: runsPath, name: "dispatchRun", summary: "Dispatch a background run", handle: postRun, headers: []string{keyHeader},
 			request: api.DispatchRequest{}, status: http.StatusAccepted, answer: api.Run{}, location: true,
-			problems: body(codeInvalidKey, codeKeyReused, codeUnknownAgent, codeUnknownHandler, codeInvalidBudget, codeConcurrency)},
+			problems: body(codeInvalidKey, codeKeyReused, codeUnknownAgent, codeUnknownHandler, codeInvalidBudget, codeConcurrency, codeAgentDisabled, codeMaintenance)},
 		{method: "GET", path: runsPath, name: "listRuns", summary: "Background runs", handle: getRuns, query: []string{"status", "after", "limit"},
 			status: http.StatusOK, answer: api.RunPage{}, problems: []string{codeNotFound}},
 		{method: "GET", path: runPath, name: "getRun", summary: "One run", handle: getRun,

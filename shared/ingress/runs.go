@@ -64,7 +64,7 @@ func (c *call) runRequest() (RunRequest, error) {
 // runFault names the field that a refusal is about.
 func runFault(err error) error {
 	switch {
-	case errors.Is(err, agent.ErrUnknownAgent):
+	case errors.Is(err, agent.ErrUnknownAgent), errors.Is(err, agent.ErrAgentDisabled), errors.Is(err, agent.ErrInMaintenance):
 		return atFault("agent", err)
 	case errors.Is(err, agent.ErrUnknownHandler):
 		return atFault("detached.on_finish", err)

@@ -65,7 +65,7 @@ func turnFault(err error) error {
 	switch {
 	case errors.Is(err, ErrEmptyMessage), errors.Is(err, ErrMessageTooLarge):
 		return atFault("message", err)
-	case errors.Is(err, agent.ErrUnknownAgent), errors.Is(err, ErrAgentFixed):
+	case errors.Is(err, agent.ErrUnknownAgent), errors.Is(err, ErrAgentFixed), errors.Is(err, agent.ErrAgentDisabled), errors.Is(err, agent.ErrInMaintenance):
 		return atFault("agent", err)
 	}
 	return err
@@ -94,7 +94,7 @@ func getConversation(h *handler, c *call) error {
 }
 
 func deleteConversation(h *handler, c *call) error {
-	if err := h.exists(c.r.Context(), c.owner); err != nil {
+	if err := h.clearable(c.r.Context(), c.owner); err != nil {
 		return err
 	}
 	if err := h.Control.Clear(c.r.Context(), c.owner); err != nil {

@@ -16,9 +16,10 @@ import (
 const usage = `I know: dispatch AGENT JSON [DETACHED-JSON] | list | cancel RUN | say TEXT | sleep MS | await RUN MILESTONE [MS] | join RUN…`
 
 // chat is a scripted conversation agent: it does what the message says, through the
-// same calls that a model's tools would make, and echoes injected turns.
+// same calls that a model's tools would make, and echoes injected turns. A schedule's says what
+// to do as a user's does.
 func chat(ctx context.Context, t *agent.Turn) (string, error) {
-	if t.Kind != subagent.UserTurn {
+	if t.Kind != subagent.UserTurn && t.Kind != subagent.ScheduleTurn {
 		return "I heard: " + t.Message, nil
 	}
 	command, rest, _ := strings.Cut(strings.TrimSpace(t.Message), " ")
