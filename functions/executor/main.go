@@ -30,7 +30,7 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) error {
 		return err
 	}
 	log := slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{Level: cfg.LogLevel}))
-	stack, err := cloud.New(ctx, cloud.Options{Config: cfg.Deployment, StopBefore: cfg.StopBefore, Log: log})
+	stack, err := cloud.New(ctx, cloud.Options{Config: cfg.Deployment, StopBefore: cfg.StopBefore, Coalesce: cfg.Coalesce, Log: log})
 	if err != nil {
 		return err
 	}

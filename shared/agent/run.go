@@ -121,13 +121,24 @@ type Turn struct {
 	Source    string
 	// Status is the end that a finish or give_up turn tells.
 	Status subagent.Status
+	// Also are other ends that came while the conversation was busy and are told in this
+	// turn, too, in their order. Message is the first one's only.
+	Also []Told
+}
+
+// Told is the end of a run that a turn tells of.
+type Told struct {
+	Run     string
+	Status  subagent.Status
+	Message string
+	Source  string
 }
 
 // NewTurn returns the view of a turn that its chat gets. Called by the executor.
-func NewTurn(t subagent.Turn, message string, b Backend) *Turn {
+func NewTurn(t subagent.Turn, message string, also []Told, b Backend) *Turn {
 	return &Turn{
 		Work: Work{t.Owner, t.ID, b}, Kind: t.Kind, Message: message,
-		Run: t.Run, Milestone: t.Milestone, Source: t.Source, Status: t.Told,
+		Run: t.Run, Milestone: t.Milestone, Source: t.Source, Status: t.Told, Also: also,
 	}
 }
 

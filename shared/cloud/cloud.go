@@ -36,6 +36,8 @@ type Options struct {
 	// StopBefore is how long before the end of its context an execution is handed on.
 	// The executor alone has a use for it.
 	StopBefore time.Duration
+	// Coalesce says how many ends of runs the executor tells in one turn.
+	Coalesce subagent.Coalescing
 	// DeadTicksURL is the address of the queue DeadTicks, which reconcile alone drains.
 	DeadTicksURL string
 	// Clients are those of the environment if nil, Agents those of package cloud.
@@ -103,7 +105,7 @@ func wire(o Options, prices price.Table) *Stack {
 	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
 		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		Prices: prices, Controls: controls, StopBefore: o.StopBefore, ProgressEvery: progressEvery,
+		Prices: prices, Controls: controls, StopBefore: o.StopBefore, Coalesce: o.Coalesce, ProgressEvery: progressEvery,
 	})
 	ctl.Changed = exec.Changed
 	return &Stack{

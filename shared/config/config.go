@@ -58,6 +58,11 @@ const (
 	// StopBefore is how long before its time-out an invocation hands its work on: 30s,
 	// and never more than a quarter of the time-out. Executor alone.
 	StopBefore = "ERRAND_STOP_BEFORE"
+	// CoalesceMax is how many ends of runs, that came while the conversation was busy, are told
+	// in one turn: 16; 1 tells each in its own. CoalesceWindow is how long after the first
+	// the others may come: 10m. Executor alone.
+	CoalesceMax    = "ERRAND_COALESCE_MAX"
+	CoalesceWindow = "ERRAND_COALESCE_WINDOW"
 	// Concurrency is how many records of a batch are worked on at a time: 10.
 	// Executor and reconcile.
 	Concurrency = "ERRAND_CONCURRENCY"
@@ -95,6 +100,7 @@ type Ingress struct{ Deployment }
 type Executor struct {
 	Deployment
 	StopBefore  time.Duration
+	Coalesce    subagent.Coalescing
 	Concurrency int
 }
 
@@ -116,8 +122,12 @@ func IngressFromEnv(getenv func(string) string) (Ingress, error) {
 func ExecutorFromEnv(getenv func(string) string) (Executor, error) {
 	r := reader{getenv: getenv}
 	c := Executor{
-		Deployment:  r.deployment(),
-		StopBefore:  r.duration(StopBefore, 30*time.Second, time.Second, 5*time.Minute),
+		Deployment: r.deployment(),
+		StopBefore: r.duration(StopBefore, 30*time.Second, time.Second, 5*time.Minute),
+		Coalesce: subagent.Coalescing{
+			Max:    r.number(CoalesceMax, subagent.DefaultCoalescing.Max, 1, 64),
+			Window: r.duration(CoalesceWindow, subagent.DefaultCoalescing.Window, time.Millisecond, 24*time.Hour),
+		},
 		Concurrency: r.number(Concurrency, 10, 1, 1000),
 	}
 	return c, r.err()

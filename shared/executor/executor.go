@@ -45,6 +45,8 @@ type Config struct {
 	// ProgressEvery is the shortest pause between two stored progress snapshots of a
 	// run; what comes in between is kept and stored when it is over.
 	ProgressEvery time.Duration
+	// Coalesce says how many ends of runs are told in one turn.
+	Coalesce subagent.Coalescing
 	// Show, if set, is given progress as it is reported, for whoever is watching.
 	Show func(o subagent.Owner, e ledger.Event)
 }

@@ -46,6 +46,8 @@ type hold struct {
 	doubtful bool
 
 	dispatched int
+	// folded are turns that are told together with this one.
+	folded []subagent.Turn
 	// wait is what the chat waits for, if it does; waited: the turn has waited before.
 	wait   subagent.Wait
 	waited bool
@@ -154,6 +156,10 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 				return err
 			}
 		}
+		// Before the turn's own end: whoever finds that it has ended looks no further.
+		if err := h.endFolded(ctx, l, status, problem); err != nil {
+			return err
+		}
 		ended, outcome, err := l.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
 			if t.StartedAt == 0 {
 				t.StartedAt = h.started
@@ -172,7 +178,7 @@ func (h *hold) finish(ctx context.Context, status subagent.Status, reply, proble
 				// We have lost the place: whoever has it now for this turn is at work still.
 				return c, subagent.Stale
 			}
-			return c.Leave(ended.ID, ended.Messages)
+			return c.Leave(ended.ID, ended.Messages, l.Now())
 		})
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,11 +87,7 @@ func (h *hold) giveUp(ctx context.Context, problem string) error {
 		return err
 	}
 	if h.turn.Mode != subagent.Handle {
-		text, err := h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message)
-		if err != nil {
-			return err
-		}
-		if err := h.show(ctx, text); err != nil {
+		if _, _, err := h.showAll(ctx); err != nil {
 			return err
 		}
 	}
@@ -114,17 +111,29 @@ func (h *hold) superseded(ctx context.Context) error {
 	return nil
 }
 
-// show adds the turn's own message to the transcript.
-func (h *hold) show(ctx context.Context, text string) error {
+// showAll adds the turn's message to the transcript, and those of the turns that are told
+// together with it.
+func (h *hold) showAll(ctx context.Context) (message string, also []agent.Told, err error) {
+	if message, err = h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message); err != nil {
+		return "", nil, err
+	}
+	if err := h.fold(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := h.show(ctx, h.turn, message); err != nil {
+		return "", nil, err
+	}
+	also, err = h.showFolded(ctx)
+	return message, also, err
+}
+
+// show adds the message of a turn to the transcript.
+func (h *hold) show(ctx context.Context, t subagent.Turn, text string) error {
 	role := "user"
-	if h.turn.Mode == subagent.Narrate {
+	if t.Mode == subagent.Narrate {
 		role = "assistant"
 	}
-	source := h.turn.Source
-	if source == "" {
-		source = "user"
-	}
-	_, err := h.say(ctx, h.turn.ID, role, h.turn.Message, source, text)
+	_, err := h.say(ctx, t, t.ID, role, t.Message, cmp.Or(t.Source, "user"), text)
 	return err
 }
 
@@ -139,7 +148,7 @@ func (e *Executor) freePlace(ctx context.Context, t subagent.Turn, token string)
 		if c.Turn == t.ID && c.Exec.Holder != token && !c.Exec.Free(subagent.At(e.Ledger.Now()), e.Ledger.Terms) {
 			return c, subagent.Held
 		}
-		return c.Leave(t.ID, t.Messages)
+		return c.Leave(t.ID, t.Messages, e.Ledger.Now())
 	})
 	if err != nil {
 		return err
@@ -194,24 +203,21 @@ func (h *hold) perform(ctx context.Context) (string, error) {
 	if err := h.superseded(ctx); err != nil {
 		return "", err
 	}
-	message, err := h.Ledger.LoadValue(ctx, h.turn.Owner, h.turn.Message)
-	if err != nil {
+	message, also, err := h.showAll(ctx)
+	if err != nil || h.turn.Mode == subagent.Narrate {
 		return "", err
 	}
-	if err := h.show(ctx, message); err != nil || h.turn.Mode == subagent.Narrate {
-		return "", err
-	}
-	return h.answer(ctx, message)
+	return h.answer(ctx, message, also)
 }
 
 // answer lets the conversation's agent take the turn.
-func (h *hold) answer(ctx context.Context, message string) (string, error) {
+func (h *hold) answer(ctx context.Context, message string, also []agent.Told) (string, error) {
 	chat, ok := h.Agents.Chat(h.place().Agent)
 	if !ok {
 		return "", agent.UnknownAgent(h.place().Agent, h.Agents.Chats())
 	}
 	h.Spender = newPurse(h.Executor, ledger.LifeOfTurn(h.turn), h.token, nil, !h.repeated)
-	reply, err := agent.Protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, h)) })
+	reply, err := agent.Protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, also, h)) })
 	if err != nil || reply == "" {
 		return reply, err
 	}
@@ -219,7 +225,7 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said, err := h.say(ctx, h.turn.ID+":reply", "assistant", value, "agent", reply)
+	said, err := h.say(ctx, h.turn, h.turn.ID+":reply", "assistant", value, "agent", reply)
 	if err != nil || said == value {
 		return reply, err
 	}
@@ -231,16 +237,16 @@ func (h *hold) answer(ctx context.Context, message string) (string, error) {
 	return reply, nil
 }
 
-// say adds a message to the transcript, at the next number that this turn finds free, and
-// returns what is said there: the first text stands.
-func (h *hold) say(ctx context.Context, id, role string, value subagent.Value, source, text string) (subagent.Value, error) {
+// say adds a message about a turn to the transcript, at the next number that this turn finds
+// free, and returns what is said there: the first text stands.
+func (h *hold) say(ctx context.Context, about subagent.Turn, id, role string, value subagent.Value, source, text string) (subagent.Value, error) {
 	for {
 		if errors.Is(context.Cause(ctx), agent.ErrLeaseLost) {
 			return value, agent.ErrLeaseLost
 		}
 		m := ledger.Message{
 			Seq: h.messages + 1, ID: id, Role: role, Text: value, Source: source,
-			Run: h.turn.Run, Milestone: h.turn.Milestone, Turn: h.turn.ID, At: subagent.At(h.Ledger.Now()),
+			Run: about.Run, Milestone: about.Milestone, Turn: h.turn.ID, At: subagent.At(h.Ledger.Now()),
 		}
 		stored, err := h.Ledger.AddMessage(ctx, h.turn.Owner, m)
 		if errors.Is(err, ledger.ErrPlaceTaken) {
@@ -255,7 +261,7 @@ func (h *hold) say(ctx context.Context, id, role string, value subagent.Value, s
 			return value, err
 		}
 		h.messages++
-		h.note(h.Ledger.NewEvent("message.added", h.turn.Run, h.turn.ID, added{m.Seq, id, role, source, clip(text, maxShown)}))
+		h.note(h.Ledger.NewEvent("message.added", about.Run, h.turn.ID, added{m.Seq, id, role, source, clip(text, maxShown)}))
 		return stored.Text, nil
 	}
 }

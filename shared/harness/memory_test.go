@@ -227,7 +227,7 @@ func (m *memory) run(t *testing.T, a harness.Agent, input string) (any, error) {
 func (m *memory) turn(t *testing.T, a harness.Agent) (string, error) {
 	t.Helper()
 	row := subagent.Turn{Owner: subagent.Owner{Tenant: "t", Conversation: "c"}, ID: "turn"}
-	return harness.Chat(a)(t.Context(), agent.NewTurn(row, m.lines[len(m.lines)-1].Text, m))
+	return harness.Chat(a)(t.Context(), agent.NewTurn(row, m.lines[len(m.lines)-1].Text, nil, m))
 }
 
 // recorder keeps the requests that a model is asked.

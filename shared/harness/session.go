@@ -18,8 +18,8 @@ type session struct {
 	on   agent.Stepper
 	// run is nil in a turn.
 	run *agent.Run
-	// about is the run that a turn tells of.
-	about   string
+	// about are the runs that a turn tells of.
+	about   []string
 	begin   opening
 	tools   map[string]Tool
 	offered []model.Tool
@@ -73,7 +73,7 @@ func (s *surface) work(ctx context.Context, run *agent.Run) (any, error) {
 
 // talk executes a turn.
 func (s *surface) talk(ctx context.Context, turn *agent.Turn) (string, error) {
-	x, err := s.open(ctx, &session{work: &turn.Work, on: turn, about: turn.Run}, nil)
+	x, err := s.open(ctx, &session{work: &turn.Work, on: turn, about: about(turn)}, nil)
 	if err != nil {
 		return "", err
 	}
@@ -99,6 +99,17 @@ func (s *surface) talk(ctx context.Context, turn *agent.Turn) (string, error) {
 		return refused, nil
 	}
 	return answer, err
+}
+
+func about(turn *agent.Turn) []string {
+	var runs []string
+	if turn.Run != "" {
+		runs = append(runs, turn.Run)
+	}
+	for _, told := range turn.Also {
+		runs = append(runs, told.Run)
+	}
+	return runs
 }
 
 // attributed marks what the user did not say.
@@ -136,9 +147,9 @@ func (x *session) background(ctx context.Context) (text string, active bool, err
 		}
 		parts = append(parts, own)
 	}
-	if x.about != "" {
+	for _, run := range x.about {
 		// The message has the beginning of the output only.
-		parts = append(parts, fmt.Sprintf("manage_work {\"action\":\"inspect\",\"id\":%q} shows the whole output of the run that the message tells of.", x.about))
+		parts = append(parts, fmt.Sprintf("manage_work {\"action\":\"inspect\",\"id\":%q} shows the whole output of a run that a message tells of.", run))
 	}
 	runs, err := x.children(ctx)
 	if err != nil {
@@ -148,7 +159,7 @@ func (x *session) background(ctx context.Context) (text string, active bool, err
 		parts = append(parts, activeWork(runs, x.work.Now()))
 	}
 	parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
-	return strings.Join(parts, "\n\n"), len(runs) > 0 || x.about != "", nil
+	return strings.Join(parts, "\n\n"), len(runs) > 0 || len(x.about) > 0, nil
 }
 
 // offer chooses the tools of this session.

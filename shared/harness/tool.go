@@ -120,6 +120,16 @@ func ReportProgress(ctx context.Context, p agent.Progress) error {
 	return info.run.Progress(ctx, p)
 }
 
+// Milestone records a durable named point of the run that the tool call belongs to. In a
+// turn of a conversation, which has none, it does nothing.
+func Milestone(ctx context.Context, name string, data any) error {
+	info, _ := ctx.Value(callContext{}).(callInfo)
+	if info.run == nil {
+		return nil
+	}
+	return info.run.Milestone(ctx, name, data)
+}
+
 // idempotencyKey names a step over all runs of all conversations.
 func idempotencyKey(w *agent.Work, step string) string {
 	sum := sha256.Sum256([]byte(w.Owner.Tenant + "/" + w.Owner.Conversation + "/" + w.ID + "/" + step))

@@ -239,7 +239,7 @@ func (w *writer) messageHead(i int) {
 		to.h[i].pc, to.h[i].at = leaving, 0
 		w.add(to, Normal, who, "ends the turn of "+name, "", "")
 	case leaving:
-		next, _ := s.conv.conversation().Leave(turn, int64(s.ended[h.slot]))
+		next, _ := s.conv.conversation().Leave(turn, int64(s.ended[h.slot]), clock(0))
 		to.conv = placeOf(next)
 		to.h[i] = head{until: unset}
 		w.add(to, Normal, who, "leaves", "", "")

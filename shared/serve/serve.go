@@ -44,6 +44,9 @@ type Options struct {
 	MaxConcurrentRuns int
 	// Prices tell what model calls cost: the table that comes with Errand.
 	Prices *price.Table
+	// Coalesce says how many ends of runs, that came while the conversation was busy, its agent
+	// is told in one turn: 16 within 10 minutes; a Max of 1 tells each in a turn of its own.
+	Coalesce subagent.Coalescing
 	// Workers is how many runs are executed at a time: 1024. Waiting costs little.
 	Workers int
 	// NoDynamicSchedules refuses to create and change schedules.
@@ -76,6 +79,7 @@ type Stack struct {
 func Open(ctx context.Context, o Options) (*Stack, error) {
 	o.Lease = cmp.Or(o.Lease, subagent.DefaultTerms.Lease)
 	o.MaxConcurrentRuns = cmp.Or(o.MaxConcurrentRuns, subagent.DefaultCap)
+	o.Coalesce = cmp.Or(o.Coalesce, subagent.DefaultCoalescing)
 	o.Workers = cmp.Or(o.Workers, 1024)
 	o.Patience = cmp.Or(o.Patience, 8*time.Second)
 	if o.Cadence == nil {
@@ -138,7 +142,7 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 	callbacks := &callback.Signer{Ledger: l}
 	exec := executor.New(executor.Config{
 		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		Prices: *o.Prices, Controls: controls, ProgressEvery: time.Second, Show: o.Show,
+		Prices: *o.Prices, Controls: controls, Coalesce: o.Coalesce, ProgressEvery: time.Second, Show: o.Show,
 	})
 	ctl.Changed = exec.Changed
 	return &Stack{

@@ -51,6 +51,9 @@ type Turn struct {
 	Milestone string `json:"ms,omitempty"`
 	Source    string `json:"src,omitempty"`
 
+	// Into is the turn that told this one's message together with its own.
+	Into string `json:"into,omitempty"`
+
 	// Failures counts attempts that failed; a turn ends in error after MaxTurnFailures.
 	Failures int `json:"fails,omitempty"`
 	// HandOns counts executors that handed the turn on under its present message.
@@ -82,6 +85,15 @@ func (t Turn) Finish(status Status, reply Value, problem string, messages int64,
 	}
 	t.Status, t.Reply, t.Problem, t.Messages, t.EndedAt = status, reply, problem, messages, At(now)
 	return t, Apply
+}
+
+// FoldInto ends a turn whose message another one has told.
+func (t Turn) FoldInto(other string, status Status, problem string, now time.Time) (Turn, Outcome) {
+	next, o := t.Finish(status, Value{}, problem, 0, now)
+	if o == Apply {
+		next.Into = other
+	}
+	return next, o
 }
 
 // Fail counts a failed attempt.
@@ -131,6 +143,8 @@ type Conversation struct {
 	// each under its number and only if that is free: a holder that lost its lease
 	// cannot add one behind its successor.
 	Messages int64 `json:"n,omitempty"`
+	// LeftAt is when a turn last gave up the place.
+	LeftAt Time `json:"left,omitempty"`
 	// Wait is what the turn waits for: its message is gone, and nobody works on it.
 	Wait Wait `json:"wait,omitzero"`
 	// Parked are turns whose messages came while another one waited, in the order in which
@@ -222,7 +236,7 @@ func (c Conversation) Renew(token string, now time.Time, t Terms) (Conversation,
 }
 
 // Leave frees the place after the turn has ended with so many messages in all.
-func (c Conversation) Leave(turn string, messages int64) (Conversation, Outcome) {
+func (c Conversation) Leave(turn string, messages int64, now time.Time) (Conversation, Outcome) {
 	switch {
 	case c.Turn == turn:
 	case slices.Contains(c.Parked, turn):
@@ -231,7 +245,7 @@ func (c Conversation) Leave(turn string, messages int64) (Conversation, Outcome)
 	default:
 		return c, Mine
 	}
-	c.Turn, c.Wait = "", Wait{}
+	c.Turn, c.Wait, c.LeftAt = "", Wait{}, At(now)
 	c.Exec.Holder, c.Exec.Until = "", 0
 	c.Messages = max(c.Messages, messages)
 	return c, Apply

@@ -42,8 +42,8 @@ func TestAConversationHasOneTurnAtATime(t *testing.T) {
 		{"a holder renews", place("t", "me", 60), renew(30), subagent.Apply, place("t", "me", 90)},
 		{"a late renewal shortens nothing", place("t", "me", 100), renew(30), subagent.Apply, place("t", "me", 100)},
 		{"another's lease is not renewed", place("t", "x", 60), renew(30), subagent.Stale, place("t", "x", 60)},
-		{"leaving counts the messages", place("t", "me", 60), leave(9), subagent.Apply, with(place("", "", 0), 9)},
-		{"leaving never uncounts them", place("t", "me", 60), leave(3), subagent.Apply, place("", "", 0)},
+		{"leaving counts the messages", place("t", "me", 60), leave(9), subagent.Apply, left(place("", "", 0), 9)},
+		{"leaving never uncounts them", place("t", "me", 60), leave(3), subagent.Apply, left(place("", "", 0), 7)},
 		{"another turn is not left", place("u", "x", 60), leave(9), subagent.Mine, place("u", "x", 60)},
 		{"a holder yields and the turn keeps its place", place("t", "me", 60), yield, subagent.Apply, place("t", "", 0)},
 		{"another's lease is not yielded", place("t", "x", 60), yield, subagent.Stale, place("t", "x", 60)},
@@ -84,13 +84,15 @@ func renew(now float64) func(subagent.Conversation) (subagent.Conversation, suba
 }
 
 func leave(n int64) func(subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
-	return func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) { return c.Leave("t", n) }
+	return func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
+		return c.Leave("t", n, sec(10))
+	}
 }
 
 func yield(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) { return c.Yield("me") }
 
-func with(c subagent.Conversation, n int64) subagent.Conversation {
-	c.Messages = n
+func left(c subagent.Conversation, n int64) subagent.Conversation {
+	c.Messages, c.LeftAt = n, at(10)
 	return c
 }
 
