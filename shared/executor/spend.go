@@ -194,11 +194,10 @@ func (p *purse) behindFence(ctx context.Context, since subagent.Time) error {
 	p.mu.Lock()
 	var late subagent.Spend
 	for _, b := range p.booked {
-		if b.at > since {
+		if b.at >= since {
 			late = late.Plus(b.spend)
 		}
 	}
-	p.booked = nil
 	p.mu.Unlock()
 	if late == (subagent.Spend{}) {
 		return nil
