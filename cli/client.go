@@ -33,7 +33,7 @@ const (
 
 // newClients returns the commands that talk to a running server.
 func newClients() []*cobra.Command {
-	clients := []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newAudit()}
+	clients := []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newAudit(), newSchedules()}
 	for _, cmd := range clients {
 		if strings.Contains(cmd.Use, "RUN") {
 			cmd.Long += "\n\nRUN is an id, as 'errand runs' lists them for the same conversation."
@@ -146,12 +146,21 @@ func (s session) advise(err error) error {
 }
 
 func (s session) next(p *api.Problem) string {
+	if p.Code() == "operator-only" {
+		return "use the token of an operator"
+	}
 	if p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden {
 		// Said by the server, or by a gateway before it in its own words.
 		return fmt.Sprintf("give a token with --token or $%s, or sign with --iam", envToken)
 	}
 	switch p.Code() {
 	case "not-found":
+		switch {
+		case strings.Contains(p.Detail, ": agent "):
+			return ""
+		case strings.Contains(p.Detail, "no such schedule"):
+			return fmt.Sprintf("see what there is with: errand schedules -c %s (-c names another conversation)", s.conversation)
+		}
 		if strings.Contains(p.Detail, "conversation "+s.conversation) {
 			return fmt.Sprintf("name another with -c; this one begins with: errand send -c %s hello", s.conversation)
 		}
@@ -160,6 +169,10 @@ func (s session) next(p *api.Problem) string {
 		return fmt.Sprintf("see where the run stands with: errand show -c %s RUN", s.conversation)
 	case "concurrency-limit":
 		return fmt.Sprintf("see what runs with: errand runs --active -c %s", s.conversation)
+	case "agent-disabled", "in-maintenance":
+		return "see what is set with: errand agent show NAME"
+	case "too-many-schedules":
+		return fmt.Sprintf("see what there is with: errand schedules -c %s", s.conversation)
 	case "idempotency-key-reused":
 		return "use another --key for another message"
 	}

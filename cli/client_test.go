@@ -32,8 +32,8 @@ func server(t *testing.T) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); stack.Run(ctx) }()
-	authenticate := bearer(map[string]string{"a-secret-of-mine-1": "default"})
-	s := httptest.NewServer(ingress.NewHandler(stack.Service, ingress.HandlerOptions{Hub: hub, Version: "test", Authenticate: authenticate}))
+	gate := bearer(map[string]credential{"a-secret-of-mine-1": {tenant: "default", operator: true}, "another-of-mine-2": {tenant: "default"}})
+	s := httptest.NewServer(ingress.NewHandler(stack.Service, ingress.HandlerOptions{Hub: hub, Version: "test", Authenticate: gate.authenticate, Operator: gate.operator}))
 	t.Cleanup(func() {
 		s.Close()
 		cancel()

@@ -65,7 +65,7 @@ Begin with:
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newServe(version), newDemo())
+	root.AddCommand(newServe(version), newDemo(), newAgent())
 	root.AddCommand(newClients()...)
 	return root
 }

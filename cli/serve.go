@@ -25,6 +25,7 @@ type serveFlags struct {
 	listen, data, tokens string
 	prices               string
 	lab, verbose         bool
+	noSchedules          bool
 	lease                time.Duration
 	cadence              []time.Duration
 	maxRuns, workers     int
@@ -50,9 +51,10 @@ starts again on the same folder.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:8080", "address of the HTTP API; anything but loopback needs --tokens")
 	flags.StringVar(&f.data, "data", ".errand", "data folder, made if it does not exist; one process at a time")
-	flags.StringVar(&f.tokens, "tokens", "", "file of bearer tokens, one 'TOKEN TENANT' a line; without it everything is tenant \"default\"")
+	flags.StringVar(&f.tokens, "tokens", "", "file of bearer tokens, one 'TOKEN TENANT' a line, 'TOKEN TENANT operator' for who may control agents; without it everything is tenant \"default\"")
 	flags.StringVar(&f.prices, "prices", "", "file of model prices in US dollars per million tokens, over the default ones (shared/price/prices.json)")
 	flags.BoolVar(&f.lab, "lab", false, "register the lab agents (lab-sleep, lab-steps, ...) and the chat \"lab\"")
+	flags.BoolVar(&f.noSchedules, "no-dynamic-schedules", false, "refuse to create and change schedules; those that there are go on")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log at debug level")
 	flags.DurationVar(&f.lease, "lease", subagent.DefaultTerms.Lease, "how long an execution lease or delivery claim is valid without renewal")
 	flags.DurationSliceVar(&f.cadence, "cadence", subagent.DefaultCadence, "pauses between reconcile ticks; the last one repeats")
@@ -77,7 +79,7 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 	if err := f.check(); err != nil {
 		return usageError{err}
 	}
-	authenticate, err := authentication(f)
+	gate, err := authentication(f)
 	if err != nil {
 		return usageError{err}
 	}
@@ -94,7 +96,7 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 	hub := &ingress.Hub{}
 	stack, err := serve.Open(ctx, serve.Options{
 		Dir: f.data, Agents: agents, Lease: f.lease, Cadence: f.cadence,
-		MaxConcurrentRuns: f.maxRuns, Workers: f.workers, Prices: &prices, Show: hub.Publish, Log: log,
+		MaxConcurrentRuns: f.maxRuns, Workers: f.workers, NoDynamicSchedules: f.noSchedules, Prices: &prices, Show: hub.Publish, Log: log,
 	})
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func runServe(ctx context.Context, f serveFlags, version string, errOut io.Write
 			log.Error("closing the data folder failed", "error", err)
 		}
 	}()
-	handler := ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate, Hub: hub, Version: version})
+	handler := ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: gate.authenticate, Operator: gate.operator, Hub: hub, Version: version})
 	return stack.ListenAndServe(ctx, f.listen, handler)
 }
 
@@ -126,17 +128,18 @@ func (f serveFlags) check() error {
 	return nil
 }
 
-// authentication returns how a request's tenant is found.
-func authentication(f serveFlags) (func(*http.Request) (string, error), error) {
+// authentication returns how a request's tenant is found. Without tokens everybody who
+// gets in is an operator.
+func authentication(f serveFlags) (gate, error) {
 	if f.tokens == "" {
 		if !loopback(f.listen) {
-			return nil, fmt.Errorf("refusing to listen on %s without tokens: everybody who reaches it could use it; give --tokens FILE or listen on 127.0.0.1", f.listen)
+			return gate{}, fmt.Errorf("refusing to listen on %s without tokens: everybody who reaches it could use it; give --tokens FILE or listen on 127.0.0.1", f.listen)
 		}
-		return localOnly, nil
+		return gate{authenticate: localOnly}, nil
 	}
 	tokens, err := readTokens(f.tokens)
 	if err != nil {
-		return nil, err
+		return gate{}, err
 	}
 	return bearer(tokens), nil
 }

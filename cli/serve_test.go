@@ -26,6 +26,9 @@ func TestTokensAreReadStrictly(t *testing.T) {
 		ok   bool
 	}{
 		"two tenants and a comment":  {"# ours\n0123456789abcdef acme\n\nfedcba9876543210 other\n", true},
+		"one of them an operator":    {"0123456789abcdef acme operator\nfedcba9876543210 other\n", true},
+		"a role that is none":        {"0123456789abcdef acme admin\n", false},
+		"a role too many":            {"0123456789abcdef acme operator operator\n", false},
 		"a token that is too short":  {"secret acme\n", false},
 		"a tenant that is no id":     {"0123456789abcdef a/b\n", false},
 		"a token without its tenant": {"0123456789abcdef\n", false},
@@ -43,7 +46,7 @@ func TestTokensAreReadStrictly(t *testing.T) {
 		if !c.ok {
 			continue
 		}
-		authenticate := bearer(tokens)
+		authenticate := bearer(tokens).authenticate
 		for header, tenant := range map[string]string{
 			"Bearer 0123456789abcdef": "acme", "bearer fedcba9876543210": "other",
 			"Bearer wrong": "", "0123456789abcdef": "", "": "", "Basic 0123456789abcdef": "",

@@ -149,6 +149,34 @@ func TestAnAnswerBecomesTheEventsAnswer(t *testing.T) {
 	}
 }
 
+func TestAnOperatorHasTheScopeOrTheClaim(t *testing.T) {
+	t.Parallel()
+	for claims, want := range map[string]bool{
+		`{"jwt":{"claims":{"sub":"u","scope":"openid operator"}}}`:          true,
+		`{"jwt":{"claims":{"sub":"u","operator":"true"}}}`:                  true,
+		`{"jwt":{"claims":{"sub":"u","operator":true}}}`:                    true,
+		`{"jwt":{"claims":{"sub":"u","operator":"false"}}}`:                 false,
+		`{"jwt":{"claims":{"sub":"u","operator":1}}}`:                       false,
+		`{"jwt":{"claims":{"sub":"u","scope":"operators other/operator"}}}`: false,
+		`{"jwt":{"claims":{"sub":"operator"}}}`:                             false,
+		`{"jwt":{"claims":{"sub":"u","scope":["operator"]}}}`:               false,
+		`{"iam":{"userId":"operator"}}`:                                     false,
+		`null`:                                                              false,
+	} {
+		var a *authorizer
+		if err := json.Unmarshal([]byte(claims), &a); err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(withIdentity(t.Context(), a), "GET", "/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := isOperator(r); got != want {
+			t.Errorf("%s: operator %v, want %v", claims, got, want)
+		}
+	}
+}
+
 func TestATenantComesFromAVerifiedClaimThatIsOneName(t *testing.T) {
 	t.Parallel()
 	for claims, want := range map[string]string{

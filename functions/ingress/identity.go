@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -53,10 +54,32 @@ func text(claim json.RawMessage) string {
 	return ""
 }
 
+// operatorScope makes whoever has it an operator, as does a claim of that name that is true.
+const operatorScope = "operator"
+
+// operator reports whether the verified token makes its bearer an operator. Who is verified
+// by IAM is none: a user's or role's id says nothing of that.
+func (a *authorizer) operator() bool {
+	if a == nil || a.JWT == nil {
+		return false
+	}
+	var claimed bool
+	if json.Unmarshal(a.JWT.Claims[operatorScope], &claimed) == nil && claimed || text(a.JWT.Claims[operatorScope]) == "true" {
+		return true
+	}
+	return slices.Contains(strings.Fields(text(a.JWT.Claims["scope"])), operatorScope)
+}
+
 type identityKey struct{}
 
+// identity is who asks.
+type identity struct {
+	tenant   string
+	operator bool
+}
+
 func withIdentity(ctx context.Context, a *authorizer) context.Context {
-	return context.WithValue(ctx, identityKey{}, a.tenant())
+	return context.WithValue(ctx, identityKey{}, identity{a.tenant(), a.operator()})
 }
 
 var errNobody = errors.New("no verified identity")
@@ -64,9 +87,15 @@ var errNobody = errors.New("no verified identity")
 // authenticate returns the tenant that the authorizer verified. Path and headers, which
 // the caller writes, have no say.
 func authenticate(r *http.Request) (string, error) {
-	tenant, _ := r.Context().Value(identityKey{}).(string)
-	if tenant == "" {
+	who, _ := r.Context().Value(identityKey{}).(identity)
+	if who.tenant == "" {
 		return "", errNobody
 	}
-	return tenant, nil
+	return who.tenant, nil
+}
+
+// isOperator reports whether that was an operator.
+func isOperator(r *http.Request) bool {
+	who, _ := r.Context().Value(identityKey{}).(identity)
+	return who.operator
 }

@@ -34,7 +34,7 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	api := adapter{ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate})}
+	api := adapter{ingress.NewHandler(stack.Service, ingress.HandlerOptions{Authenticate: authenticate, Operator: isOperator})}
 	lambda.StartWithOptions(api.serve, lambda.WithContext(ctx))
 	return nil
 }
