@@ -31,6 +31,8 @@ type site struct {
 	log *bytes.Buffer
 	// patterns finds the route of a request.
 	patterns *http.ServeMux
+	// rest ends the workers and returns when they have.
+	rest func()
 }
 
 type options struct {
@@ -41,6 +43,10 @@ type options struct {
 	handler func(http.Handler) http.Handler
 	// timeout is the server's for reading and writing.
 	timeout time.Duration
+	// dir is the data folder, a fresh one if empty.
+	dir string
+	// register adds agents to those of the lab.
+	register func(*agent.Registry) error
 }
 
 func open(t *testing.T, o options) *site {
@@ -49,10 +55,18 @@ func open(t *testing.T, o options) *site {
 	if err := lab.Register(agents); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, hub: &ingress.Hub{}, log: &bytes.Buffer{}, patterns: http.NewServeMux()}
+	if o.register != nil {
+		if err := o.register(agents); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if o.dir == "" {
+		o.dir = t.TempDir()
+	}
+	s := &site{t: t, hub: &ingress.Hub{}, log: &bytes.Buffer{}, patterns: http.NewServeMux(), rest: func() {}}
 	var err error
 	s.Stack, err = serve.Open(t.Context(), serve.Options{
-		Dir: t.TempDir(), Agents: agents, MaxConcurrentRuns: o.cap, Show: s.hub.Publish,
+		Dir: o.dir, Agents: agents, MaxConcurrentRuns: o.cap, Show: s.hub.Publish,
 		Cadence: subagent.Cadence{100 * time.Millisecond},
 	})
 	if err != nil {
@@ -91,7 +105,8 @@ func (s *site) work() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
-	s.t.Cleanup(func() { cancel(); <-done })
+	s.rest = func() { cancel(); <-done }
+	s.t.Cleanup(s.rest)
 }
 
 var errNobody = errors.New("no token")

@@ -120,10 +120,12 @@ func await(ctx context.Context, t *agent.Turn, words []string) (string, error) {
 		}
 	}
 	m, err := t.AwaitMilestone(ctx, "await", words[0], words[1], ms(within))
-	if text, ok := waitedInVain(err); ok {
-		return text, nil
+	if problem, ok := waitedInVain(err); ok {
+		return problem, nil
 	}
-	return strings.TrimSpace(fmt.Sprintf("run %s has reached %s %s", words[0], words[1], m.Data)), err
+	// A milestone without data is kept with null.
+	text := fmt.Sprintf("run %s has reached %s %s", words[0], words[1], m.Data)
+	return strings.TrimSpace(strings.TrimSuffix(text, "null")), err
 }
 
 // joinRuns is the chat's command: wait for the end of runs.
