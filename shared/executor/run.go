@@ -36,6 +36,9 @@ func (e *Executor) acquire(ctx context.Context, w ledger.Wake) (*execution, erro
 			return nil, err
 		}
 	}
+	if held, err := e.held(ctx, hint); held || err != nil {
+		return nil, err
+	}
 	token := e.Ledger.Token()
 	row, outcome, err := e.Ledger.UpdateRun(ctx, hint, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.Acquire(token, e.Ledger.Now(), e.Ledger.Terms)
