@@ -32,6 +32,9 @@ type fake struct {
 }
 
 func (f *fake) Tick(_ context.Context, w ledger.Wake) error {
+	if w.Timer != nil {
+		return f.do(w.Owner, fmt.Sprintf("timer %s %s %s", w.Owner.Conversation, w.Timer.ID, w.Timer.Generation))
+	}
 	return f.do(w.Owner, fmt.Sprintf("tick %s %d/%d", w.Owner.Conversation, w.Tick, w.Rung))
 }
 
@@ -95,6 +98,9 @@ func TestRecordedInvocationsOfReconcile(t *testing.T) {
 		// A dead tick rests once, then it is sent again; what nobody can read stays where it is.
 		{event: "dead-ticks.json", done: []string{"repair c2"}, hidden: map[string]time.Duration{"z-1": time.Minute, "z-3": 12 * time.Hour},
 			answer: `{"batchItemFailures":[{"itemIdentifier":"z-1"},{"itemIdentifier":"z-3"}]}`},
+		// The timer of a schedule needs no repair: it is handled itself.
+		{event: "dead-timers.json", done: []string{"timer c2 s-1 g1"}, hidden: map[string]time.Duration{"z-1": time.Minute}, answer: `{"batchItemFailures":[{"itemIdentifier":"z-1"}]}`},
+		{event: "schedule-timer.json", done: []string{"timer c1 s-1 g1"}, answer: "null"},
 		{event: "dead-ticks.json", fails: "c2", hidden: map[string]time.Duration{"z-1": time.Minute, "z-2": 2 * time.Second, "z-3": 12 * time.Hour},
 			answer: `{"batchItemFailures":[{"itemIdentifier":"z-1"},{"itemIdentifier":"z-2"},{"itemIdentifier":"z-3"}]}`},
 	} {
