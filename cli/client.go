@@ -33,7 +33,7 @@ const (
 
 // newClients returns the commands that talk to a running server.
 func newClients() []*cobra.Command {
-	clients := []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newAudit(), newSchedules()}
+	clients := []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newApprove(), newAudit(), newSchedules()}
 	for _, cmd := range clients {
 		if strings.Contains(cmd.Use, "RUN") {
 			cmd.Long += "\n\nRUN is an id, as 'errand runs' lists them for the same conversation."
@@ -165,7 +165,7 @@ func (s session) next(p *api.Problem) string {
 			return fmt.Sprintf("name another with -c; this one begins with: errand send -c %s hello", s.conversation)
 		}
 		return fmt.Sprintf("see what there is with: errand runs -c %s (-c names another conversation)", s.conversation)
-	case "nothing-to-redrive":
+	case "nothing-to-redrive", "run-ended", "already-answered":
 		return fmt.Sprintf("see where the run stands with: errand show -c %s RUN", s.conversation)
 	case "concurrency-limit":
 		return fmt.Sprintf("see what runs with: errand runs --active -c %s", s.conversation)

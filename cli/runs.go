@@ -99,6 +99,8 @@ func says(r api.Run) string {
 		return oneLine(r.Error, width)
 	case !r.Live() && r.Reason != "":
 		return oneLine(r.Reason, width)
+	case r.WaitingFor != nil:
+		return oneLine("waits "+waitText(*r.WaitingFor), width)
 	case r.Summary != "":
 		return oneLine(r.Summary, width)
 	}

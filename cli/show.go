@@ -13,14 +13,20 @@ import (
 func newShow() *cobra.Command {
 	f := clientFlags{}
 	cmd := &cobra.Command{
-		Use:   "show RUN",
-		Short: "Show one background run",
+		Use:   "show RUN|TURN",
+		Short: "Show one background run, or one turn",
 		Long: `Shows one background run: its state, what it reports, its milestones, its output, how far its end was
-delivered, and what its model calls and those of all below it have cost.`,
+delivered, and what its model calls and those of all below it have cost. While it waits: for what,
+and how to answer what it asks people. Shows a turn if no run has the id.`,
 		Example: `  errand show r-abc --json`,
-		Args:    oneArg("RUN"),
+		Args:    oneArg("RUN|TURN"),
 		RunE: f.client(func(ctx context.Context, s session, args []string) error {
 			run, err := s.Run(ctx, s.conversation, args[0])
+			if notFound(err) {
+				if turn, turnErr := s.Turn(ctx, s.conversation, args[0]); turnErr == nil {
+					return s.print(turn, func() error { return s.printRows(s.turnRows(turn)) })
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -125,10 +131,26 @@ func (s session) printRun(r api.Run, cost api.RunCost) error {
 		{"dispatched", when(r.DispatchedAt)}, {"started", when(r.StartedAt)}, {"completed", when(r.CompletedAt)}, {"deadline", when(r.DeadlineAt)},
 		{"finish", slotText(r.Finish)}, {"give_up", slotText(r.GiveUp)},
 	}
+	rows = append(rows, s.waitRows(r.ID, r.WaitingFor, r.Approvals)...)
 	rows = append(rows, costRows(cost)...)
 	for _, m := range r.Milestones {
 		rows = append(rows, [2]string{"milestone", m.Name + " at " + when(m.At)})
 	}
+	return s.printRows(rows)
+}
+
+func (s session) turnRows(t api.Turn) [][2]string {
+	const width = 400
+	rows := [][2]string{
+		{"turn", t.ID}, {"conversation", t.Conversation}, {"kind", t.Kind}, {"about run", t.RunID},
+		{"status", t.Status}, {"error", oneLine(t.Error, width)}, {"reply", oneLine(t.Reply, width)},
+		{"accepted", when(t.AcceptedAt)}, {"started", when(t.StartedAt)}, {"completed", when(t.CompletedAt)},
+	}
+	return append(rows, s.waitRows(t.ID, t.WaitingFor, t.Approvals)...)
+}
+
+// printRows prints names and what they are, but those that are nothing.
+func (s session) printRows(rows [][2]string) error {
 	for _, row := range rows {
 		if row[1] == "" {
 			continue

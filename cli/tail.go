@@ -76,6 +76,6 @@ func (s session) printEvent(e api.Event) error {
 		if about == "" {
 			about = e.TurnID
 		}
-		return s.printf("%s  %-22s %-28s %s\n", e.At.Format(clockFormat), oneLine(e.Type, 40), about, oneLine(string(e.Data), 160))
+		return s.printf("%s  %-22s %-28s %s\n", e.At.Format(clockFormat), oneLine(e.Type, 40), about, oneLine(s.eventText(e), 160))
 	})
 }
