@@ -36,6 +36,9 @@ type Spender interface {
 	// Lose books a call whose answer is not kept, so that it may have to be made again. With
 	// no usage it is not known whether it was billed, and its estimate counts.
 	Lose(ctx context.Context, c Call) error
+	// Raise allows more than the limit that refused a call, once for each question: people
+	// have agreed to it.
+	Raise(ctx context.Context, question string, over *BudgetError) error
 	// Spend books a call that was not reserved. A *BudgetError says that a limit is passed.
 	Spend(ctx context.Context, c Call) error
 }
@@ -43,24 +46,43 @@ type Spender interface {
 // BudgetError refuses a call that would pass a limit. It was not made.
 type BudgetError struct {
 	// Run is the run whose limit it is; empty for the limit of the agent itself.
-	Run      string
+	Run string
+	// Limit is what it is now, First what it was before people have raised it.
 	Limit    subagent.Allowance
+	First    subagent.Allowance
 	Spent    subagent.Spend
 	Reserved subagent.Spend
 	Estimate subagent.Spend
 }
 
-func (e *BudgetError) Error() string {
-	whose := "this agent's run"
-	if e.Run != "" {
-		whose = "run " + e.Run + " with all below it"
+// Whose says whose limit it is.
+func (e *BudgetError) Whose() string {
+	if e.Run == "" {
+		return "this agent's run"
 	}
+	return "run " + e.Run + " with all below it"
+}
+
+func (e *BudgetError) Error() string {
+	whose := e.Whose()
 	if used := e.Spent.Plus(e.Reserved); e.Limit.Tokens > 0 && used.Tokens()+e.Estimate.Tokens() > e.Limit.Tokens {
 		return fmt.Sprintf("budget exceeded: %s may use %d tokens and has used %d, with %d reserved; the next call may take %d",
 			whose, e.Limit.Tokens, e.Spent.Tokens(), e.Reserved.Tokens(), e.Estimate.Tokens())
 	}
 	return fmt.Sprintf("budget exceeded: %s may spend %v and has spent %v, with %v reserved; the next call may cost %v",
 		whose, e.Limit.Cost, e.Spent.Cost, e.Reserved.Cost, e.Estimate.Cost)
+}
+
+// More is what people are asked to allow: the limit once more, or what the call needs.
+func (e *BudgetError) More() subagent.Allowance {
+	var more subagent.Allowance
+	if e.First.Tokens > 0 {
+		more.Tokens = max(e.First.Tokens, e.Estimate.Tokens())
+	}
+	if e.First.Cost > 0 {
+		more.Cost = max(e.First.Cost, e.Estimate.Cost)
+	}
+	return more
 }
 
 // UnpricedError refuses a call whose cost is not known, where a limit in US dollars is

@@ -29,6 +29,6 @@ type RunCost struct {
 	Own       Cost      `json:"own" doc:"The run's own calls."`
 	Tree      Cost      `json:"tree" doc:"Those of the run and of all runs below it that are kept."`
 	Reserved  *Spend    `json:"reserved,omitempty" doc:"What is set aside for calls under way, if the run has a limit."`
-	MaxTokens int64     `json:"max_tokens,omitempty" doc:"The limit of the tree."`
-	MaxUSD    money.USD `json:"max_usd,omitzero" doc:"The limit of the tree."`
+	MaxTokens int64     `json:"max_tokens,omitempty" doc:"The limit of the tree, with what people have allowed beyond it."`
+	MaxUSD    money.USD `json:"max_usd,omitzero" doc:"The limit of the tree, with what people have allowed beyond it."`
 }

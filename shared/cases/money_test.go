@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/control"
 	"github.com/errand-dev/errand/shared/harness"
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/model"
@@ -174,6 +175,50 @@ func TestAnAgentsOwnLimitEndsItsRunAndNoOther(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Asked at the limit, people may raise it; the run waits for them without a process.
+func TestAtTheLimitPeopleAreAskedForMore(t *testing.T) {
+	for name, decision := range map[string]agent.Decision{
+		"they agree": {Approved: true}, "they do not": {Note: "too dear"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.asker("asker", func(_ context.Context, call int, _ string) (string, error) {
+					if call < 6 {
+						return "", nil
+					}
+					return "seen it all", nil
+				}, harness.Limits{AskWhenSpent: true})
+				w.start()
+				run := w.ask("r1", "asker", subagent.Budget{MaxTokens: 700})
+				w.pass(time.Minute)
+				w.want("it waits", w.run("r1").Status, subagent.Waiting)
+				view, err := w.Service.Run(w.ctx(), owner, "r1")
+				w.must(err)
+				if len(view.Approvals) != 1 || view.Approvals[0].Title != "May run r1 with all below it spend 700 tokens more?" {
+					w.Fatalf("it asks %+v", view.Approvals)
+				}
+				question := view.Approvals[0].ID
+				w.must(w.Service.Control.Decide(w.ctx(), control.Asker{Owner: owner, Run: "r1"}, question, decision))
+				w.pass(time.Minute)
+				_, tree := w.accounts(run)
+				if !decision.Approved {
+					w.want("it ends", w.run("r1").Reason, subagent.ReasonSpend)
+					if !strings.Contains(w.run("r1").Problem, "more was not allowed: too dear") {
+						w.Errorf("it ended with %q", w.run("r1").Problem)
+					}
+					return
+				}
+				w.want("it goes on", w.run("r1").Status, subagent.Completed)
+				w.want("it has been allowed as much again", tree.Raised, subagent.Allowance{Tokens: 700})
+				w.want("calls", tree.Spent.Calls, int64(6))
+				cost, err := w.Service.RunCost(w.ctx(), owner, "r1")
+				w.must(err)
+				w.want("the API tells the raised limit", cost.MaxTokens, int64(1400))
+			})
+		})
+	}
 }
 
 // A call that is under way when its run is cancelled cannot be taken back: what it cost is

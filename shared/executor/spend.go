@@ -40,7 +40,7 @@ func (p *purse) Reserve(ctx context.Context, c agent.Call) error {
 		if err := p.refused(ctx, c.Key, i); err != nil {
 			return err
 		}
-		refusal := &agent.BudgetError{Limit: limits[i], Spent: account.Spent, Reserved: account.Reserved(), Estimate: estimate}
+		refusal := &agent.BudgetError{Limit: limits[i].Plus(account.Raised), First: limits[i], Spent: account.Spent, Reserved: account.Reserved(), Estimate: estimate}
 		if i > 0 {
 			refusal.Run = p.payers[i-1].Run
 		}
@@ -59,6 +59,20 @@ func (p *purse) refused(ctx context.Context, key string, at int) error {
 	of := p.accounts()[at]
 	_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
 		return a.Abandon(p.key(of, key), p.by)
+	})
+	return err
+}
+
+// Raise implements agent.Spender.
+func (p *purse) Raise(ctx context.Context, question string, over *agent.BudgetError) error {
+	of := p.own
+	for i, payer := range p.payers {
+		if payer.Run == over.Run {
+			of = p.trees[i]
+		}
+	}
+	_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+		return a.Raise(p.key(of, question), over.More())
 	})
 	return err
 }
@@ -177,8 +191,8 @@ func (p *purse) Spend(ctx context.Context, c agent.Call) error {
 		return err
 	}
 	for i, payer := range p.payers {
-		if a := accounts[i+1]; !payer.Limit.Covers(a.Spent) {
-			return &agent.BudgetError{Run: payer.Run, Limit: payer.Limit, Spent: a.Spent, Reserved: a.Reserved()}
+		if a := accounts[i+1]; !payer.Limit.Plus(a.Raised).Covers(a.Spent) {
+			return &agent.BudgetError{Run: payer.Run, Limit: payer.Limit.Plus(a.Raised), First: payer.Limit, Spent: a.Spent, Reserved: a.Reserved()}
 		}
 	}
 	return nil

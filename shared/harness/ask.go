@@ -28,8 +28,15 @@ func (x *session) ask(ctx context.Context, n int) (reply, error) {
 	x.compact(x.limits.ContextTokens, x.limits.KeepMessages)
 	key := modelKey(n)
 	idempotency := idempotencyKey(x.work, key)
-	for {
+	for refusals := 0; ; {
 		r, err := x.answer(ctx, key, idempotency)
+		if over, ok := errors.AsType[*agent.BudgetError](err); ok && x.limits.AskWhenSpent {
+			refusals++
+			if err := x.askForMore(ctx, fmt.Sprintf("spend:%d:%d", n, refusals), over); err != nil {
+				return r, err
+			}
+			continue
+		}
 		if !errors.Is(err, errTooLong) || !x.compact(x.size()/2, 1) {
 			return r, err
 		}

@@ -115,6 +115,9 @@ type Limits struct {
 	// spend-exceeded. Zero means no bound; Budget of a dispatch bounds whole trees.
 	Tokens int64
 	USD    money.USD
+	// AskWhenSpent: at such a bound, or at the one of the tree, people are asked whether as much
+	// again may be spent, and the run or turn waits for them as it does for an Approval.
+	AskWhenSpent bool
 }
 
 // allowance is what the agent may spend on its own calls.

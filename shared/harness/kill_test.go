@@ -17,6 +17,7 @@ import (
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/harness"
+	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/model"
 	"github.com/errand-dev/errand/shared/model/scriptmodel"
 	"github.com/errand-dev/errand/shared/serve"
@@ -80,7 +81,7 @@ func child(ctx context.Context, dir string) error {
 	}
 	go s.Run(ctx)
 	if _, _, err := s.Service.Dispatcher.Start(ctx, dispatch.Request{Owner: owner, Run: "r1", Agent: "lead",
-		Input: json.RawMessage(`"lead"`), Notice: subagent.Notice{Message: true}}); err != nil {
+		Input: json.RawMessage(`"lead"`), Notice: subagent.Notice{Message: true}, Budget: subagent.Budget{MaxTokens: 1_000_000}}); err != nil {
 		return err
 	}
 	patience := time.After(time.Minute)
@@ -186,5 +187,36 @@ func TestAProcessKilledAtEveryCallMakesNoFinishedCallTwice(t *testing.T) {
 		if begun[name] != 2 || ended[name] != 1 {
 			t.Errorf("%s was begun %d times and ended %d times; want 2 and 1", name, begun[name], ended[name])
 		}
+	}
+	checkMoney(t, filepath.Join(dir, "data"))
+}
+
+// checkMoney expects each of the tree's four model calls to be paid once, and the one that
+// was under way at its kill to be in doubt.
+func checkMoney(t *testing.T, data string) {
+	t.Helper()
+	s, err := serve.Open(t.Context(), serve.Options{Dir: data, Agents: agent.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	runs, err := s.Ledger.ListRuns(t.Context(), owner, "", 10)
+	if err != nil || len(runs) != 2 {
+		t.Fatalf("%d runs, %v", len(runs), err)
+	}
+	var sum subagent.Spend
+	var tree subagent.Account
+	for _, r := range runs {
+		accounts, err := s.Ledger.Accounts(t.Context(), ledger.OwnAccount(ledger.LifeOf(r)), ledger.TreeAccount(ledger.LifeOf(r)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum = sum.Plus(accounts[0].Spent)
+		if r.ID == "r1" {
+			tree = accounts[1]
+		}
+	}
+	if tree.Spent != sum || tree.Spent.Calls != 8 || tree.Spent.Uncertain != 4 || len(tree.Open) != 0 {
+		t.Errorf("the tree's account: %+v; its runs' together: %+v; want 8 calls, 4 of them in doubt, and nothing open", tree, sum)
 	}
 }

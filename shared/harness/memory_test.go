@@ -203,6 +203,11 @@ func (m *memory) Lose(_ context.Context, c agent.Call) error {
 	return nil
 }
 
+func (m *memory) Raise(_ context.Context, question string, _ *agent.BudgetError) error {
+	m.note("raise %s", question)
+	return nil
+}
+
 func (m *memory) Spend(context.Context, agent.Call) error { return nil }
 
 func (m *memory) note(format string, args ...any) {

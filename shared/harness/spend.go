@@ -3,7 +3,10 @@ package harness
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/model"
@@ -48,6 +51,32 @@ func (x *session) reserve(ctx context.Context, c agent.Call) error {
 		return Terminal(err)
 	}
 	return err
+}
+
+// askForMore asks people to raise the limit, and waits for them.
+func (x *session) askForMore(ctx context.Context, name string, over *agent.BudgetError) error {
+	more := over.More()
+	var amounts []string
+	if more.Cost > 0 {
+		amounts = append(amounts, more.Cost.String())
+	}
+	if more.Tokens > 0 {
+		amounts = append(amounts, fmt.Sprintf("%d tokens", more.Tokens))
+	}
+	detail, _ := json.Marshal(over.Error()) // a string always encodes
+	q := agent.Question{Name: name, Title: fmt.Sprintf("May %s spend %s more?", over.Whose(), strings.Join(amounts, " and ")), Detail: detail}
+	d, err := x.work.Approve(ctx, q, x.limits.Approval)
+	switch {
+	case errors.Is(err, agent.ErrTimedOut):
+		return terminalf("%w; nobody has allowed more in time", over)
+	case err != nil:
+		return durable(err)
+	case !d.Approved && d.Note != "":
+		return terminalf("%w; more was not allowed: %s", over, d.Note)
+	case !d.Approved:
+		return terminalf("%w; more was not allowed", over)
+	}
+	return durable(x.work.Spender().Raise(ctx, name, over))
 }
 
 // unanswered gives back what was reserved for a call that failed, unless the vendor may have

@@ -39,7 +39,8 @@ func (s *Service) RunCost(ctx context.Context, o subagent.Owner, id string) (api
 	own, tree := accounts[0], accounts[1]
 	view := api.RunCost{RunID: id, Own: viewCost(own)}
 	if i := slices.IndexFunc(row.Payers, func(p subagent.Payer) bool { return p.Run == id }); i >= 0 {
-		view.MaxTokens, view.MaxUSD = row.Payers[i].Limit.Tokens, row.Payers[i].Limit.Cost
+		limit := row.Payers[i].Limit.Plus(tree.Raised)
+		view.MaxTokens, view.MaxUSD = limit.Tokens, limit.Cost
 		view.Reserved = viewSpend(tree.Reserved())
 	} else if tree, err = s.sumTree(ctx, row, own); err != nil {
 		return view, err

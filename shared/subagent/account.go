@@ -68,6 +68,17 @@ func (a Allowance) Covers(s Spend) bool {
 	return (a.Tokens == 0 || s.Tokens() <= a.Tokens) && (a.Cost == 0 || s.Cost <= a.Cost)
 }
 
+// Plus raises each bound that there is.
+func (a Allowance) Plus(more Allowance) Allowance {
+	if a.Tokens > 0 {
+		a.Tokens += more.Tokens
+	}
+	if a.Cost > 0 {
+		a.Cost += more.Cost
+	}
+	return a
+}
+
 // Payer is a run that pays for its own model calls and those of all below it.
 type Payer struct {
 	Run        string    `json:"r"`
@@ -90,6 +101,10 @@ type Account struct {
 	AfterFence Spend           `json:"af,omitzero"`
 	Open       map[string]Hold `json:"o,omitempty"`
 	Settled    Keys            `json:"k,omitempty"`
+	// Raised is what people have allowed beyond the limit, Asked the questions to which they
+	// have said so.
+	Raised Allowance `json:"r,omitzero"`
+	Asked  Keys      `json:"q,omitempty"`
 }
 
 // Hold is money set aside for a call.
@@ -119,7 +134,7 @@ func (a Account) Reserve(key, by string, estimate Spend, limit Allowance) (Accou
 		}
 		next = a.book(key, left.Estimate.Doubted(), false)
 	}
-	if !limit.Covers(next.Spent.Plus(next.Reserved()).Plus(estimate)) {
+	if !limit.Plus(a.Raised).Covers(next.Spent.Plus(next.Reserved()).Plus(estimate)) {
 		return a, Full
 	}
 	next.Open = maps.Clone(next.Open)
@@ -138,6 +153,17 @@ func (a Account) Abandon(key, by string) (Account, Outcome) {
 		return a, Mine
 	}
 	return a.book(key, left.Estimate.Doubted(), false), Apply
+}
+
+// Raise allows more than the limit, once for each question.
+func (a Account) Raise(question string, more Allowance) (Account, Outcome) {
+	if a.Asked.Has(question) {
+		return a, Mine
+	}
+	a.Asked = a.Asked.With(question)
+	a.Raised.Tokens += more.Tokens
+	a.Raised.Cost += more.Cost
+	return a, Apply
 }
 
 // Settle books what a reserved call has cost, whoever reserved it: its answer is in the

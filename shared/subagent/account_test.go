@@ -48,6 +48,23 @@ func TestACallIsReservedOnlyWithinTheLimit(t *testing.T) {
 	}
 }
 
+func TestAnAllowedQuestionRaisesTheLimitOnce(t *testing.T) {
+	limit := Allowance{Tokens: 100}
+	a := Account{Spent: cost(90, 1)}
+	for range 2 {
+		next, o := a.Raise("r1/spend:3", Allowance{Tokens: 100, Cost: money.Dollar})
+		if o.OK() {
+			a = next
+		}
+	}
+	if _, o := a.Reserve("k", "me", cost(110, 1000), limit); o != Apply {
+		t.Errorf("within the raised limit: %v; a bound that there is none of was raised", o)
+	}
+	if _, o := a.Reserve("k", "me", cost(111, 0), limit); o != Full {
+		t.Errorf("above the raised limit: %v", o)
+	}
+}
+
 func TestASettledCallCostsWhatItCostAndNotTwice(t *testing.T) {
 	a, _ := Account{}.Reserve("k", "me", cost(50, 5), Allowance{Tokens: 100})
 	if again, o := a.Reserve("k", "me", cost(50, 5), Allowance{Tokens: 100}); o != Mine || !cmp.Equal(again, a) {
