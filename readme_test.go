@@ -63,6 +63,9 @@ func TestTheCommandsOfTheReadmeRunAsWritten(t *testing.T) {
 		`"turn.accepted"`, "I can still talk", `"source":"detached-agent-tool"`, "I heard: ", // curl
 		"dispatched", // send
 		"lab-steps",  // runs
+		// waiting
+		"delete go-on (or with --deny)", "approved go-on of delete",
+		"run outside has reached parsed", "run delete is completed\nrun outside is completed",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q", want)
