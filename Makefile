@@ -55,6 +55,7 @@ infra-test: ## the template of the AWS stack; needs Node
 
 localstack-test: ## deploy the stack to an AWS-compatible endpoint and drive it; needs Node and Python 3
 	ERRAND_DEPLOY=1 $(GO) test ./localstack/deploy -count=1 -timeout 30m -v
+	ERRAND_RACE_ROUNDS=1000 $(GO) test ./localstack/adapters -run SixtyFour -count=1 -v
 
 localstack-up: ## leave such a stack running on port 4566
 	localstack/deploy.sh up

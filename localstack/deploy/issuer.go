@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -79,4 +81,33 @@ func (i *issuer) token(tenant string, now time.Time) (string, error) {
 		return "", err
 	}
 	return signed + "." + encode(signature), nil
+}
+
+var errNoToken = errors.New("no valid token")
+
+// verify returns the texts among the claims of a token that this issuer signed and that has
+// not expired, as an authorizer does.
+func (i *issuer) verify(token string, now time.Time) (map[string]string, error) {
+	signed, signature := token[:max(0, strings.LastIndex(token, "."))], token[strings.LastIndex(token, ".")+1:]
+	_, encoded, _ := strings.Cut(signed, ".")
+	given, err := base64.RawURLEncoding.DecodeString(signature)
+	payload, broken := base64.RawURLEncoding.DecodeString(encoded)
+	sum := sha256.Sum256([]byte(signed))
+	if err != nil || broken != nil || rsa.VerifyPKCS1v15(&i.key.PublicKey, crypto.SHA256, sum[:], given) != nil {
+		return nil, errNoToken
+	}
+	var claims map[string]any
+	if err := json.Unmarshal(payload, &claims); err != nil {
+		return nil, errNoToken
+	}
+	if expiry, ok := claims["exp"].(float64); !ok || float64(now.Unix()) >= expiry {
+		return nil, errNoToken
+	}
+	texts := map[string]string{}
+	for name, value := range claims {
+		if text, ok := value.(string); ok {
+			texts[name] = text
+		}
+	}
+	return texts, nil
 }

@@ -13,50 +13,112 @@ import (
 	"time"
 )
 
+// stackName is that of the stage local.
+const stackName = "errand-local"
+
 // stack is a deployment: where it is, and the outputs of its template.
 type stack struct {
-	endpoint string
-	outputs  map[string]string
+	target
+	outputs map[string]string
 }
 
-// api is the base URL of the HTTP API on the endpoint; the output ApiUrl is that on AWS.
+// api is the base URL of the HTTP API; the output ApiUrl is that on AWS.
 func (s stack) api() string {
-	return s.endpoint + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default"
+	if s.name == "aws" {
+		return s.outputs["ApiUrl"]
+	}
+	return s.url + "/_aws/execute-api/" + s.outputs["ApiId"] + "/$default"
 }
 
-// deploy builds the functions for this machine and has the CDK's command line deploy them, with
-// the lab agents, to the endpoint. It reports the time of each step to log.
-func deploy(ctx context.Context, root, endpoint, issuer string, log io.Writer) (stack, error) {
+// deployer has the CDK's command line deploy the stack, with the lab agents.
+type deployer struct {
+	target
+	root, dir string
+	// issuer is the URL of the issuer of tokens.
+	issuer string
+	env    []string
+	// log is told of the time of each step.
+	log io.Writer
+}
+
+// variant is in what one deployment differs from another.
+type variant struct {
+	// name is that of a folder.
+	name string
+	auth string
+	// tag is a build tag that means nothing, but makes another program.
+	tag string
+}
+
+// newDeployer prepares the account: close must follow.
+func newDeployer(ctx context.Context, t target, root, issuer string, log io.Writer) (*deployer, error) {
+	if err := t.needs(); err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp("", "errand-deploy-*")
 	if err != nil {
-		return stack{}, err
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	d := deployer{root: root, dir: dir, log: log, env: append(os.Environ(),
-		"AWS_ENDPOINT_URL="+endpoint, "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_REGION=us-east-1",
+	d := &deployer{target: t, root: root, dir: dir, issuer: issuer, log: log, env: append(append(os.Environ(), t.env()...),
 		// The command line remembers accounts by their keys.
 		"CDK_HOME="+dir, "CDK_DISABLE_CLI_TELEMETRY=true", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20", "NODE_NO_WARNINGS=1",
 	)}
-	outputs, app := filepath.Join(dir, "outputs.json"), filepath.Join(dir, "infra")
-	cdk := filepath.Join(root, "infra", "_cli", "node_modules", ".bin", "cdk")
-	steps := []step{
-		{"building the template's program", []string{"go", "build", "-o", app, "./infra"}, nil},
-		{"synthesising", []string{cdk, "synth", "--quiet", "--app", app, "--output", filepath.Join(dir, "cdk.out"),
-			"-c", "stage=local", "-c", "arch=" + runtime.GOARCH, "-c", "dist=" + filepath.Join(dir, "dist"), "-c", "jwtIssuer=" + issuer, "-c", "jwtAudience=" + audience}, nil},
-		{"bootstrapping the account", []string{cdk, "bootstrap", "aws://000000000000/us-east-1"}, nil},
-		{"deploying", []string{cdk, "deploy", "--app", filepath.Join(dir, "cdk.out"), "--require-approval", "never", "--outputs-file", outputs}, nil},
+	if err := d.prepare(ctx); err != nil {
+		d.close()
+		return nil, err
 	}
-	if _, err := os.Stat(cdk); err != nil {
-		steps = append([]step{{"installing the CDK's command line", []string{"npm", "ci", "--no-audit", "--no-fund", "--prefix", "infra/_cli"}, nil}}, steps...)
-	}
-	for _, function := range []string{"ingress", "executor", "reconcile"} {
-		steps = append([]step{{"building " + function, []string{"go", "build", "-tags", "lambda.norpc", "-trimpath", "-ldflags", "-s -w", "-buildvcs=false",
-			"-o", filepath.Join(dir, "dist", function, "bootstrap"), "./functions/" + function}, []string{"CGO_ENABLED=0", "GOOS=linux"}}}, steps...)
-	}
-	for _, s := range steps {
-		if err := d.do(ctx, s); err != nil {
-			return stack{}, err
+	return d, nil
+}
+
+func (d *deployer) close() { os.RemoveAll(d.dir) }
+
+func (d *deployer) prepare(ctx context.Context) error {
+	if _, err := os.Stat(d.cdk()); err != nil {
+		if err := d.do(ctx, "installing the CDK's command line", nil, "npm", "ci", "--no-audit", "--no-fund", "--prefix", "infra/_cli"); err != nil {
+			return err
 		}
+	}
+	if err := d.do(ctx, "building the template's program", nil, "go", "build", "-o", d.app(), "./infra"); err != nil {
+		return err
+	}
+	if d.name == "aws" {
+		return nil // whoever owns the account has bootstrapped it
+	}
+	return d.do(ctx, "bootstrapping the account", nil, d.cdk(), "bootstrap", "aws://000000000000/us-east-1")
+}
+
+func (d *deployer) cdk() string {
+	return filepath.Join(d.root, "infra", "_cli", "node_modules", ".bin", "cdk")
+}
+func (d *deployer) app() string { return filepath.Join(d.dir, "infra") }
+
+// out is where the variant is synthesised.
+func (d *deployer) out(v variant) string { return filepath.Join(d.dir, v.name, "cdk.out") }
+
+// synth builds the functions and the template of a variant.
+func (d *deployer) synth(ctx context.Context, v variant) error {
+	arch, dist := d.arch(runtime.GOARCH), filepath.Join(d.dir, v.name, "dist")
+	for _, function := range []string{"ingress", "executor", "reconcile"} {
+		err := d.do(ctx, "building "+function, []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch},
+			"go", "build", "-tags", strings.Trim("lambda.norpc,"+v.tag, ","), "-trimpath", "-ldflags", "-s -w", "-buildvcs=false",
+			"-o", filepath.Join(dist, function, "bootstrap"), "./functions/"+function)
+		if err != nil {
+			return err
+		}
+	}
+	err := d.do(ctx, "synthesising "+v.name, nil, d.cdk(), "synth", "--quiet", "--app", d.app(), "--output", d.out(v), "-c", "stage=local",
+		"-c", "arch="+arch, "-c", "dist="+dist, "-c", "auth="+v.auth, "-c", "jwtIssuer="+d.issuer, "-c", "jwtAudience="+audience)
+	if err != nil || !d.gateway {
+		return err
+	}
+	return pruneFile(filepath.Join(d.out(v), stackName+".template.json"))
+}
+
+// deploy deploys what was synthesised, over what is there.
+func (d *deployer) deploy(ctx context.Context, v variant) (stack, error) {
+	outputs := filepath.Join(d.dir, v.name, "outputs.json")
+	if err := d.do(ctx, "deploying "+v.name, nil, d.cdk(), "deploy", "--app", d.out(v), "--require-approval", "never", "--outputs-file", outputs); err != nil {
+		return stack{}, err
 	}
 	data, err := os.ReadFile(outputs)
 	if err != nil {
@@ -66,31 +128,23 @@ func deploy(ctx context.Context, root, endpoint, issuer string, log io.Writer) (
 	if err := json.Unmarshal(data, &byStack); err != nil {
 		return stack{}, fmt.Errorf("reading the outputs: %w", err)
 	}
-	return stack{endpoint: endpoint, outputs: byStack["errand-local"]}, nil
+	return stack{target: d.target, outputs: byStack[stackName]}, nil
 }
 
-type deployer struct {
-	root, dir string
-	env       []string
-	log       io.Writer
+func (d *deployer) destroy(ctx context.Context, v variant) error {
+	return d.do(ctx, "destroying", nil, d.cdk(), "destroy", "--app", d.out(v), "--force")
 }
 
-// step is a command with more variables.
-type step struct {
-	what    string
-	command []string
-	env     []string
-}
-
-func (d deployer) do(ctx context.Context, s step) error {
+// do runs a command with more variables and reports how long it took.
+func (d *deployer) do(ctx context.Context, what string, env []string, command ...string) error {
 	begin := time.Now()
-	command := exec.CommandContext(ctx, s.command[0], s.command[1:]...)
-	command.Dir, command.Env = d.root, append(append([]string{}, d.env...), s.env...)
-	output, err := command.CombinedOutput()
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
+	c.Dir, c.Env = d.root, append(append([]string{}, d.env...), env...)
+	output, err := c.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", s.what, err, output)
+		return fmt.Errorf("%s: %w: %s", what, err, output)
 	}
-	fmt.Fprintf(d.log, "%-32s %v\n", s.what, time.Since(begin).Round(10*time.Millisecond))
+	fmt.Fprintf(d.log, "%-34s %v\n", what, time.Since(begin).Round(10*time.Millisecond))
 	return nil
 }
 
