@@ -48,12 +48,15 @@ func TestNothingIsLostOrDoubledWhenTheServerIsKilled(t *testing.T) {
 	}
 	stop()
 	load.Wait()
+	all.asked.Wait()
 	check(t, s, all.list)
 }
 
 type orders struct {
 	mu   sync.Mutex
 	list []order
+	// asked are the decisions under way.
+	asked sync.WaitGroup
 }
 
 func (o *orders) add(one order) {
@@ -101,7 +104,7 @@ func (o *orders) dispatch(ctx context.Context, s *server, one *order, id string,
 		detached = map[string]any{"on_finish": "lab-ok"}
 	}
 	var input map[string]any
-	switch n % 4 {
+	switch n % 7 {
 	case 0:
 		one.agent, input = "lab-echo", map[string]any{"text": id}
 	case 1:
@@ -110,9 +113,19 @@ func (o *orders) dispatch(ctx context.Context, s *server, one *order, id string,
 		one.agent, input = "lab-sleep", map[string]any{"ms": 120, "output": id}
 	case 3:
 		one.agent, input = "lab-tree", map[string]any{"children": 2, "depth": 1, "ms": 60}
+	case 4:
+		one.agent, input = "lab-nap", map[string]any{"ms": 300}
+	case 5:
+		one.agent, input = "lab-join", map[string]any{"children": 3, "need": 2, "ms": 40}
+	case 6:
+		one.agent, input = "lab-approve", map[string]any{"title": id}
 	}
-	return s.insist(ctx, "POST", "/v1/conversations/"+one.conversation+"/runs", id,
+	err := s.insist(ctx, "POST", "/v1/conversations/"+one.conversation+"/runs", id,
 		map[string]any{"agent": one.agent, "input": input, "run_id": one.run, "detached": detached}, nil)
+	if err == nil && one.agent == "lab-approve" {
+		o.asked.Go(func() { s.decide(*one) })
+	}
+	return err
 }
 
 // check proves, from the outside, what became of every acknowledged order.
@@ -171,13 +184,14 @@ func checkRun(ctx context.Context, t *testing.T, s *server, one order) {
 			t.Fatalf("run %s was not delivered in time: %+v", one.run, r)
 		}
 	}
-	if one.agent == "lab-tree" && r.Status == "error" && strings.HasPrefix(r.Error, atTheCap) {
+	if (one.agent == "lab-tree" || one.agent == "lab-join") && r.Status == "error" && strings.HasPrefix(r.Error, atTheCap) {
 		// The backlog after a kill filled the conversation: its children were refused by rule.
 		return
 	}
 	if r.Status != "completed" {
 		t.Errorf("run %s (%s) is %s: %s", one.run, one.agent, r.Status, r.Error)
 	}
+	checkWait(t, one, r)
 	if one.agent != "lab-steps" {
 		return
 	}
