@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/errand-dev/errand/shared/config"
 )
 
 // watchPeriod is what one value of a metric covers.
@@ -49,6 +51,19 @@ func (s *stack) newAlarms(api awsapigatewayv2.CfnApi, front, worker, reconciler 
 		alarm(f.id+"Throttles", f.id+" was throttled: the account is out of concurrency.", f.MetricThrottles(every(watchPeriod)), 1)
 	}
 	alarm("ApiFailures", "The API answered with 5xx.", apiMetric(api, "5xx", "Sum"), 1)
+	alarm("BackboneOverdue", "A conversation's tick came ten minutes late.", ownMetric(reconciler, config.TickLateness), (10 * time.Minute).Seconds())
+	alarm("RunLoops", "A run goes through executions without an end.", ownMetric(reconciler, config.RunExecutions), loops)
+}
+
+// loops is how many executions of one run are worth a look: a tenth of what ends it.
+const loops = 1000
+
+// ownMetric is one that the function writes into its log.
+func ownMetric(function awslambda.Function, name string) awscloudwatch.IMetric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: jsii.String(config.MetricNamespace), MetricName: &name, Statistic: jsii.String("Maximum"), Period: seconds(watchPeriod),
+		DimensionsMap: &map[string]*string{config.MetricDimension: function.FunctionName()},
+	})
 }
 
 func every(d time.Duration) *awscloudwatch.MetricOptions {

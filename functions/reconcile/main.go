@@ -1,5 +1,6 @@
 // Command reconcile is the Lambda behind ticks: a batch of the queue, the payload of a
-// one-time schedule, or dead ticks to be sent again. main.go wires, tick.go decides.
+// one-time schedule, or dead ticks to be sent again. main.go wires, tick.go decides,
+// measures.go tells CloudWatch what is worth an alarm.
 package main
 
 import (
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/aws/aws-lambda-go/lambda"
 
@@ -32,6 +34,7 @@ func run(ctx context.Context, getenv func(string) string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	stack.Reconciler.Seen = measures{log, getenv("AWS_LAMBDA_FUNCTION_NAME"), time.Now}.seen
 	ticks := newTicks(cfg, stack.Reconciler, stack.Queues, log)
 	lambda.StartWithOptions(ticks.invoke, lambda.WithContext(ctx))
 	return nil

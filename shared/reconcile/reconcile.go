@@ -33,6 +33,17 @@ type Reconciler struct {
 	// Changed, if set, hears of every run whose status a tick changed, so that an
 	// executor in this process stops at once.
 	Changed func(subagent.Run)
+	// Seen, if set, hears what each tick saw. It must not block.
+	Seen func(context.Context, Observation)
+}
+
+// Observation is what one tick tells of the health of a conversation.
+type Observation struct {
+	// Late is how long after its time the tick came; zero if that is not known.
+	Late time.Duration
+	// Executions is the most that any outstanding run has used up; Run is that one.
+	Executions int64
+	Run        string
 }
 
 // maxRounds bounds how often one tick begins again because the backbone changed.
@@ -73,6 +84,12 @@ func (r *Reconciler) advance(ctx context.Context, w ledger.Wake, read subagent.B
 	sight, err := r.survey(ctx, w, read)
 	if err != nil {
 		return read, 0, err
+	}
+	if r.Seen != nil {
+		if w.Tick == read.Epoch && read.Due != 0 {
+			sight.seen.Late = max(0, r.Ledger.Now().Sub(read.Due.Time()))
+		}
+		r.Seen(ctx, sight.seen)
 	}
 	if sight.delivered {
 		// A delivery closes its own reservation: look again before the next tick is sent.
@@ -137,6 +154,7 @@ type sight struct {
 	gone, soft map[string]int64
 	delivered  bool
 	due        subagent.Time
+	seen       Observation
 }
 
 // survey reads the reserved runs and repairs each. One that fails delays nobody: its
@@ -165,6 +183,9 @@ func (r *Reconciler) survey(ctx context.Context, w ledger.Wake, b subagent.Backb
 			continue
 		}
 		s.due = subagent.Earliest(s.due, after.Due(r.Ledger.Terms))
+		if after.Exec.Epoch > s.seen.Executions {
+			s.seen.Executions, s.seen.Run = after.Exec.Epoch, after.ID
+		}
 		switch {
 		case reserved.Awaits(after, r.Ledger.Now()):
 		case after.Status == subagent.Void && after.Generation >= reserved.Generation,

@@ -12,6 +12,7 @@ import (
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/reconcile"
 	"github.com/errand-dev/errand/shared/serve"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -93,6 +94,26 @@ func TestARunIsNotExecutedWithoutEnd(t *testing.T) {
 		after, _ := rows(t, s)
 		if after.Status != subagent.Error || after.Reason != subagent.ReasonExecutorLost || after.Finish.State != subagent.Delivered {
 			t.Errorf("after %d executions the run is %+v", bound, after)
+		}
+	})
+}
+
+func TestATickTellsHowLateItIsAndWhatRunsHaveUsedUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *serve.Stack) {
+		run, backbone := rows(t, s)
+		_, _, err := s.Ledger.UpdateRun(t.Context(), run, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+			r.Status, r.Exec = subagent.Running, subagent.Lease{Epoch: 7, Holder: "h", Until: subagent.At(time.Now().Add(time.Hour))}
+			return r, subagent.Apply
+		})
+		must(t, err)
+		var seen []reconcile.Observation
+		s.Reconciler.Seen = func(_ context.Context, o reconcile.Observation) { seen = append(seen, o) }
+		time.Sleep(backbone.Due.Time().Add(time.Minute).Sub(time.Now()))
+		must(t, s.Reconciler.Tick(t.Context(), ledger.Wake{Owner: owner, Tick: backbone.Epoch}))
+		must(t, s.Reconciler.Tick(t.Context(), ledger.Wake{Owner: owner, Tick: backbone.Epoch})) // stale by now
+		want := []reconcile.Observation{{Late: time.Minute, Executions: 7, Run: "r1"}}
+		if diff := cmp.Diff(want, seen); diff != "" {
+			t.Errorf("(-want +seen)\n%s", diff)
 		}
 	})
 }
