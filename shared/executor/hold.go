@@ -72,12 +72,12 @@ func (h *hold) begin(ctx context.Context) error {
 			h.note(h.Ledger.NewEvent("turn.started", h.turn.Run, h.turn.ID, turnEvent{Kind: h.turn.Kind}))
 			return nil
 		}
-		if parked, err := h.park(ctx, c); err != nil {
-			return err
-		} else if parked {
-			return errParked
-		}
 		if !c.Evictable(h.turn.ID, h.Ledger.Now(), h.Ledger.Terms) {
+			if parked, err := h.park(ctx, c); err != nil {
+				return err
+			} else if parked {
+				return errParked
+			}
 			wait := c.Exec.Until.Add(h.Ledger.Terms.Skew).Time().Sub(h.Ledger.Now())
 			return &RetryError{After: max(wait, time.Second), Err: fmt.Errorf("turn %s: turn %s has its place", h.turn.ID, c.Turn)}
 		}

@@ -13,8 +13,8 @@ import (
 
 // A turn that waits keeps its place, and its message goes. So does the message of a turn
 // that comes meanwhile: the conversation's row keeps their order, and each turn that ends
-// wakes the next one. Two things look after the turn that waits: the wakes of what it waits
-// for, and the ticks, since it has a place in the backbone.
+// wakes the next one. Two things look after the turn that waits, and those behind it: the
+// wakes of what it waits for, and the ticks, since it has a place in the backbone.
 
 // errParked: the turn's message can go, the turn has its place later.
 var errParked = errors.New("the turn is parked")
@@ -41,21 +41,16 @@ func (h *hold) suspend(ctx context.Context) error {
 	if err != nil || !over {
 		return err
 	}
-	// It has come before the row said that we wait; its wake may have come then, too.
 	return h.Ledger.SendTurn(ctx, h.turn, "over-"+h.Ledger.Nonce())
 }
 
-// keepWaiting makes sure that ticks look after a turn that waits, before its message goes,
-// and reports whether its wait is over.
+// keepWaiting makes sure that ticks look after a turn that waits, before its message goes.
+// Then it reports whether the wait is over: what came before the row said that the turn
+// waits, and found nobody to wake, is seen here.
 func (e *Executor) keepWaiting(ctx context.Context, c subagent.Conversation, t subagent.Turn) (over bool, err error) {
-	over, err = e.Ledger.Over(ctx, ledger.LifeOfTurn(t), c.Wait)
-	if err != nil || over {
-		return over, err
-	}
 	if err := e.Dispatcher.ReserveTurn(ctx, t.Owner, t.ID); err != nil {
 		return false, err
 	}
-	// Once more: a wake that came before there was anybody to wake is seen here.
 	return e.Ledger.Over(ctx, ledger.LifeOfTurn(t), c.Wait)
 }
 
@@ -85,10 +80,10 @@ func (e *Executor) wakeNext(ctx context.Context, l *ledger.Ledger, c subagent.Co
 	return l.SendTurn(ctx, subagent.Turn{Owner: c.Owner, ID: next}, "next-"+l.Nonce())
 }
 
-// followOn does what the end of a turn that waited owes: its place in the backbone goes,
-// and the next turn comes.
+// followOn does what the end of a turn that waited owes: the next turn comes or, if none is
+// parked, its place in the backbone goes. Else a tick takes that away later.
 func (h *hold) followOn(ctx context.Context, l *ledger.Ledger, left subagent.Conversation) error {
-	if h.waited {
+	if h.waited && len(left.Parked) == 0 {
 		_, _, err := l.UpdateBackbone(ctx, h.turn.Owner, subagent.Backbone{}, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) {
 			return b.Settle(subagent.TurnPlace(h.turn.ID), 0)
 		})

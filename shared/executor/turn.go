@@ -25,12 +25,14 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 		return err
 	}
 	turn, err := e.Ledger.Turn(ctx, w.Owner, w.Turn)
-	if err != nil || turn.Status == "" {
-		// A turn without a row belongs to a conversation that was cleared.
+	if err != nil {
 		return err
 	}
-	if turn.Done() {
-		if receives == 1 && !slices.Contains(seen.Parked, turn.ID) {
+	turn.ID = w.Turn
+	if turn.Done() || turn.Status == "" {
+		// A turn without a row belongs to a conversation that was cleared, if only in part.
+		placed := seen.Turn == turn.ID && (receives > 1 || turn.Status == "")
+		if !placed && !slices.Contains(seen.Parked, turn.ID) {
 			return nil
 		}
 		// Its executor may have died before it gave the place back.
@@ -304,14 +306,9 @@ func (h *hold) handOn(ctx context.Context, cause error) error {
 	if err != nil || outcome != subagent.Apply || !fresh {
 		return h.again(ctx, 0, errors.Join(cause, err))
 	}
-	if err := h.Ledger.SendTurn(ctx, turn, "hand-on-"+h.Ledger.Nonce()); err != nil {
-		return h.again(ctx, 0, errors.Join(cause, err))
-	}
-	var again *RetryError
-	if err := h.again(ctx, 0, cause); !errors.As(err, &again) {
-		return err
-	}
-	return nil
+	// Its new message comes behind those of later turns, which must not take it for dead.
+	h.turn, h.wait = turn, subagent.Wait{Until: subagent.At(h.Ledger.Now())}
+	return h.suspend(ctx)
 }
 
 // again gives the lease back; the turn keeps its place and is delivered once more.

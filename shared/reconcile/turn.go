@@ -31,22 +31,33 @@ func (r *Reconciler) surveyTurns(ctx context.Context, w ledger.Wake, b subagent.
 	return runs, nil
 }
 
-// lookAfter wakes a turn whose wait is over, and reports whether its place in the backbone
-// can go: it has given up its place in the conversation. due is when its time has come.
+// lookAfter wakes a turn whose wait is over, and those that were parked behind it, if nobody
+// works on the one before. It reports whether the turn's place in the backbone can go; due is
+// when the wait ends at the latest.
 func (r *Reconciler) lookAfter(ctx context.Context, w ledger.Wake, turn string) (gone bool, due subagent.Time, err error) {
 	c, err := r.Ledger.Conversation(ctx, w.Owner)
 	if err != nil {
 		return false, 0, err
 	}
-	if next, ok := c.Next(); ok {
-		return true, 0, r.wakeTurn(ctx, w, subagent.Turn{Owner: w.Owner, ID: next})
+	if len(c.Parked) > 0 && (c.Turn == "" || c.Evictable(c.Parked[0], r.Ledger.Now(), r.Ledger.Terms)) {
+		return false, 0, r.wakeTurn(ctx, w, subagent.Turn{Owner: w.Owner, ID: c.Parked[0]})
+	}
+	if c.Turn != turn {
+		return len(c.Parked) == 0, 0, nil
 	}
 	if !c.Waits(turn) {
-		return c.Turn != turn, 0, nil
+		if !c.Exec.Free(subagent.At(r.Ledger.Now()), r.Ledger.Terms) {
+			return false, 0, nil
+		}
+		// It went on and nobody works on it: its message may have become a dead letter.
+		return false, 0, r.wakeTurn(ctx, w, subagent.Turn{Owner: w.Owner, ID: turn})
 	}
 	row, err := r.Ledger.Turn(ctx, w.Owner, turn)
 	if err != nil {
 		return false, 0, err
+	}
+	if row.Status == "" { // cleared, in part: the turn gives up the place
+		return false, 0, r.wakeTurn(ctx, w, subagent.Turn{Owner: w.Owner, ID: turn})
 	}
 	over, err := r.Ledger.Over(ctx, ledger.LifeOfTurn(row), c.Wait)
 	if err != nil || !over {

@@ -24,6 +24,8 @@ type instruction struct {
 	N     int64  `json:"n,omitempty"`
 	Name  string `json:"name,omitempty"`
 	Child *child `json:"child,omitempty"`
+	// Then says what to wait for after a dispatch, for MS at most: join or milestone.
+	Then string `json:"then,omitempty"`
 }
 
 // child is a dispatch: from a program, or by the API.
@@ -132,7 +134,7 @@ func (w *world) follow(ctx context.Context, run *agent.Run, body *body, i int, o
 		return run.Milestone(ctx, op.Name, nil)
 	case "dispatch":
 		c := *op.Child
-		_, err := run.Dispatch(ctx, agent.Dispatch{Key: c.Key, Agent: "task", Input: c.Program, Awaited: c.Awaited, Notice: c.notice(), Budget: c.budget()})
+		info, err := run.Dispatch(ctx, agent.Dispatch{Key: c.Key, Agent: "task", Input: c.Program, Awaited: c.Awaited, Notice: c.notice(), Budget: c.budget()})
 		if _, full := errors.AsType[*agent.CapError](err); full {
 			w.trace.count("cap reached")
 			return agent.Retryable(err)
@@ -145,7 +147,12 @@ func (w *world) follow(ctx context.Context, run *agent.Run, body *body, i int, o
 			_, err = run.Await(ctx, info.ID)
 			return err
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return w.await(ctx, &run.Work, i, op, info.ID)
+	case "nap", "ask":
+		return w.await(ctx, &run.Work, i, op, "")
 	case "inbox":
 		messages, err := run.Inbox(ctx)
 		for _, m := range messages {
@@ -189,16 +196,50 @@ func (w *world) converse(ctx context.Context, t *agent.Turn, inv *invocation) (s
 	if err := json.Unmarshal([]byte(t.Message), &in); err != nil {
 		return "", err
 	}
-	for _, op := range in.Do {
-		if err := w.say(ctx, t, op); err != nil {
+	for i, op := range in.Do {
+		if err := w.say(ctx, t, i, op); err != nil {
 			return "", err
 		}
 	}
 	return fmt.Sprintf("done by %v", inv.p), nil
 }
 
-func (w *world) say(ctx context.Context, t *agent.Turn, op instruction) error {
+// await waits as the instruction says, and counts how the wait ended.
+func (w *world) await(ctx context.Context, work *agent.Work, i int, op instruction, run string) error {
+	key := "w" + strconv.Itoa(i)
+	var err error
+	switch {
+	case op.Op == "nap":
+		err = work.Sleep(ctx, key, ms(op.MS))
+	case op.Op == "ask":
+		_, err = work.Approve(ctx, agent.Question{Name: key, Title: "go on?"}, ms(op.MS))
+	case op.Then == "join":
+		_, err = work.Join(ctx, key, agent.Join{Runs: []string{run}, Within: ms(op.MS)})
+	case op.Then == "milestone":
+		_, err = work.AwaitMilestone(ctx, key, run, "half", ms(op.MS))
+	default:
+		return nil
+	}
+	switch {
+	case errors.Is(err, agent.ErrTimedOut):
+		w.trace.count("wait timed out")
+	case errors.Is(err, agent.ErrNoMilestone), errors.Is(err, agent.ErrNoRun):
+		w.trace.count("wait in vain")
+	case errors.Is(err, agent.ErrSuspended):
+		w.trace.count("suspended")
+		return err
+	case err != nil:
+		return agent.Retryable(err)
+	default:
+		w.trace.count("wait over")
+	}
+	return nil
+}
+
+func (w *world) say(ctx context.Context, t *agent.Turn, i int, op instruction) error {
 	switch op.Op {
+	case "nap", "ask":
+		return w.await(ctx, &t.Work, i, op, "")
 	case "sleep":
 		if w.check.tries(t.Owner, t.ID) > 5 {
 			return nil // or a turn that is handed on each minute never ends
@@ -206,7 +247,7 @@ func (w *world) say(ctx context.Context, t *agent.Turn, op instruction) error {
 		return w.sleep(ctx, ms(op.MS), true)
 	case "dispatch":
 		c := *op.Child
-		_, err := t.Dispatch(ctx, agent.Dispatch{Key: c.Key, Agent: "task", Input: c.Program, Notice: c.notice(), Budget: c.budget()})
+		info, err := t.Dispatch(ctx, agent.Dispatch{Key: c.Key, Agent: "task", Input: c.Program, Notice: c.notice(), Budget: c.budget()})
 		if _, full := errors.AsType[*agent.CapError](err); full {
 			w.trace.count("cap reached")
 			return nil
@@ -214,6 +255,7 @@ func (w *world) say(ctx context.Context, t *agent.Turn, op instruction) error {
 		if err != nil {
 			return agent.Retryable(err)
 		}
+		return w.await(ctx, &t.Work, i, op, info.ID)
 	case "cancel":
 		runs, err := t.Runs(ctx)
 		if err != nil {

@@ -80,7 +80,7 @@ func (w *world) spawn(isWorker bool) *process {
 	p.control = &control.Control{Ledger: p.ledger, Courier: courier, Dispatcher: p.dispatcher, Log: log}
 	p.executor = executor.New(executor.Config{
 		Ledger: p.ledger, Agents: w.agents, Courier: courier, Dispatcher: p.dispatcher, Control: p.control, Log: log,
-		StopBefore: 5 * time.Second, ProgressEvery: time.Second,
+		StopBefore: 5 * time.Second, ProgressEvery: time.Second, Coalesce: w.plan.coalesce,
 	})
 	p.control.Changed = p.executor.Changed
 	p.service = &ingress.Service{Ledger: p.ledger, Agents: w.agents, Dispatcher: p.dispatcher, Control: p.control, Log: log}

@@ -77,6 +77,7 @@ func simulate(t *testing.T, seed uint64) (o outcome) {
 			w.trace.all = os.Stdout
 		}
 		w.plan = draw(w.rng)
+		w.waitful(seed)
 		w.check = newChecker(w)
 		w.store = NewStore(time.Now, w.check)
 		w.house = time.Now().Add(time.Minute)

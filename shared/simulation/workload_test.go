@@ -29,6 +29,9 @@ type plan struct {
 	timeout  time.Duration
 	duration time.Duration
 	owners   []subagent.Owner
+	// waits: runs and turns wait for more than the ends of awaited children.
+	waits    bool
+	coalesce subagent.Coalescing
 
 	lost, crash, stall, slow, cut, noExtend float64
 }
@@ -56,6 +59,65 @@ func draw(r *rand.Rand) plan {
 	// No multiple of the heartbeats' periods, which would fall on the same instant.
 	p.timeout = time.Duration(pick(0, 60_007, 300_007, 900_007)) * time.Millisecond
 	return p
+}
+
+// waitful adds waits to the plan of some seeds. What they do is drawn by itself: other
+// seeds stay what they are.
+func (w *world) waitful(seed uint64) {
+	if seed%5 != 0 {
+		return
+	}
+	w.extra = rand.New(rand.NewPCG(seed, 5))
+	w.plan.waits = true
+	w.plan.coalesce = subagent.Coalescing{Max: w.extra.IntN(5), Window: time.Minute}
+}
+
+// wait makes a wait of some instructions.
+func (w *world) wait(op *instruction) {
+	if !w.plan.waits {
+		return
+	}
+	n := w.extra.IntN(100)
+	switch op.Op {
+	case "sleep":
+		if n < 60 && op.MS < hopeless {
+			op.Op = "nap"
+		}
+	case "dispatch":
+		if op.Child.Awaited || n >= 60 {
+			return
+		}
+		op.Then, op.MS = []string{"join", "milestone"}[n%2], 1000+w.extra.Int64N(200_000)
+	case "inbox", "cancel":
+		if n < 40 {
+			op.Op, op.MS = "ask", 1000+w.extra.Int64N(100_000)
+		}
+	}
+}
+
+// answer decides on whatever somebody of the conversation asks.
+func (w *world) answer(o subagent.Owner) deed {
+	return func(ctx context.Context, p *process) error {
+		c, err := p.ledger.Conversation(ctx, o)
+		if err != nil {
+			return err
+		}
+		v := w.check.conv(o)
+		who, question := control.Asker{Owner: o, Turn: c.Turn}, c.Wait.Signal
+		for _, id := range v.order {
+			if question == "" {
+				who, question = control.Asker{Owner: o, Run: id}, v.runs[id].Wait.Signal
+			}
+		}
+		if question == "" {
+			return nil
+		}
+		err = p.control.Decide(ctx, who, question, agent.Decision{Approved: true})
+		if err == nil {
+			w.trace.count("answer")
+		}
+		return ignore(err, agent.ErrNoRun, agent.ErrRunEnded, control.ErrNoTurn, control.ErrNoQuestion)
+	}
 }
 
 // action is something that a user does, or an outside event.
@@ -131,6 +193,13 @@ func (w *world) prepare() {
 	for i := range n {
 		do, name := w.drawAction(i)
 		w.schedule(action{at: time.Now().Add(w.between(0, w.plan.duration*2/3)), name: name, do: do, done: new(bool)})
+	}
+	for range 8 {
+		if w.plan.waits {
+			o := w.plan.owners[w.extra.IntN(len(w.plan.owners))]
+			at := time.Now().Add(time.Duration(w.extra.Int64N(int64(w.plan.duration))))
+			w.schedule(action{at: at, name: "answer", do: w.answer(o), done: new(bool)})
+		}
 	}
 }
 
@@ -262,6 +331,9 @@ func (w *world) drawScript() []instruction {
 			do = append(do, instruction{Op: "crash", N: 1 + w.rng.Int64N(7)})
 		}
 	}
+	for i := range do {
+		w.wait(&do[i])
+	}
 	return do
 }
 
@@ -279,7 +351,9 @@ func (w *world) drawChild(depth int) child {
 	}
 	finite := c.MaxMS > 0
 	for i := range 1 + r.IntN(5) {
-		c.Program.Do = append(c.Program.Do, w.drawInstruction(depth, i, finite))
+		op := w.drawInstruction(depth, i, finite)
+		w.wait(&op)
+		c.Program.Do = append(c.Program.Do, op)
 	}
 	return c
 }

@@ -19,8 +19,10 @@ import (
 // of them go on, waits until all are parked again, checks, and lets a little time pass.
 // So only one runs at a time, and what happens follows from the seed alone.
 type world struct {
-	plan   plan
-	rng    *rand.Rand
+	plan plan
+	rng  *rand.Rand
+	// extra draws what only some plans have.
+	extra  *rand.Rand
 	store  *Store
 	check  *checker
 	trace  *trace
