@@ -6,7 +6,7 @@ import "slices"
 type mutant struct {
 	name string
 	// page is the protocol whose condition or order of steps it breaks: ledger, backbone,
-	// or execution for what the models leave out.
+	// execution for what the models leave out, or money for the accounts of model calls.
 	page           string
 	file, old, new string
 	// suite is the cheapest that kills it; which is the test, setup or seed that does.
@@ -17,12 +17,13 @@ const (
 	ledger    = "ledger"
 	backbone  = "backbone"
 	execution = "execution"
+	money     = "money"
 )
 
-// quick mutants are those of the protocols that die without a search for a rare seed.
+// quick mutants are those of the protocols and of money that die without a search for a rare seed.
 func (m mutant) quick() bool {
 	return m.page != execution && (m.suite != simulation || m.which == "")
 }
 
 // mutants is the whole list.
-var mutants = slices.Concat(leaseMutants, giveUpMutants, claimMutants, decideMutants, backboneMutants, stepMutants)
+var mutants = slices.Concat(leaseMutants, giveUpMutants, claimMutants, decideMutants, backboneMutants, stepMutants, moneyMutants)

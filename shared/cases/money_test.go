@@ -329,14 +329,13 @@ func TestATurnsOwnCallsAreCounted(t *testing.T) {
 
 func TestAClearLeavesNoAccountAlsoOfACallUnderWay(t *testing.T) {
 	bubble(t, func(w *world) {
-		w.asker("asker", func(context.Context, int, string) (string, error) {
-			<-w.gate("r1")
-			return "late", nil
-		}, harness.Limits{})
-		w.task("root", func(ctx context.Context, r *agent.Run) (any, error) {
-			_, err := r.Dispatch(ctx, agent.Dispatch{RunID: "child", Agent: "asker", Input: "look around"})
-			return nil, err
+		w.task("asker", func(ctx context.Context, r *agent.Run) (any, error) {
+			return agent.Step(ctx, r, "ask", func(ctx context.Context) (int, error) {
+				<-w.gate("r1") // between the step's fence and its reservation
+				return 1, r.Spender().Reserve(context.WithoutCancel(ctx), agent.Call{Key: "ask"})
+			})
 		})
+		w.dispatcher("root", "child", "asker", quietly)
 		w.start()
 		top := w.ask("top", "root", subagent.Budget{MaxTokens: 10_000})
 		w.pass(time.Second)

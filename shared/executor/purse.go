@@ -2,7 +2,6 @@ package executor
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/errand-dev/errand/shared/agent"
@@ -148,12 +147,6 @@ func spendOf(u subagent.Usage, costs func(subagent.Usage) money.USD, priced bool
 		s.Unpriced = 1
 	}
 	return s
-}
-
-// fencedOff reports whether the work of ctx was cancelled or given up.
-func fencedOff(ctx context.Context) bool {
-	cause := context.Cause(ctx)
-	return errors.Is(cause, agent.ErrCancelled) || errors.Is(cause, agent.ErrGivenUp)
 }
 
 func limitsOf(payers []subagent.Payer) []subagent.Allowance {

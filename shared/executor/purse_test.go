@@ -29,6 +29,7 @@ type till struct {
 	executions, steps, dies int
 	applied                 bool
 	writes, reads           int
+	now                     int64
 }
 
 const tokenPrice = 1000 // billionths of a dollar, what the script model's input costs
@@ -44,9 +45,9 @@ func newTill(t *testing.T, limits ...subagent.Allowance) *till {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &till{t: t}
+	x := &till{t: t, now: 1e12}
 	faults := &conformance.Faults{Inner: store, SplitAtomically: true, Decide: x.decide}
-	l := ledger.New(faults, subagent.DefaultTerms, func() time.Time { return time.UnixMilli(1e12) }, ledger.RandomNonce)
+	l := ledger.New(faults, subagent.DefaultTerms, func() time.Time { return time.UnixMilli(x.now) }, ledger.RandomNonce)
 	x.exec = New(Config{Ledger: l, Prices: prices})
 	for i, limit := range limits {
 		x.limits = append(x.limits, subagent.Payer{Run: fmt.Sprintf("payer%d", i), Generation: 1, Limit: limit})
@@ -221,8 +222,9 @@ func TestWhatIsSpentBehindTheFenceIsToldApart(t *testing.T) {
 			x.must(p.Reserve(t.Context(), scripted(1, 100)))
 			x.must(p.Settle(t.Context(), scripted(1, 10)))
 			x.must(p.Reserve(t.Context(), scripted(2, 100)))
-			cancelled, cancel := context.WithCancelCause(t.Context())
-			cancel(agent.ErrCancelled)
+			x.now++
+			cancelled, cancel := context.WithCancel(t.Context())
+			cancel()
 			x.must(p.Lose(cancelled, scripted(2, 20)))
 			x.must(p.behindFence(t.Context(), c.fence))
 			for i, a := range x.accounts() {

@@ -79,27 +79,26 @@ func (p *purse) Raise(ctx context.Context, question string, over *agent.BudgetEr
 
 // Settle implements agent.Spender.
 func (p *purse) Settle(ctx context.Context, c agent.Call) error {
-	fenced := fencedOff(ctx)
 	ctx = context.WithoutCancel(ctx)
 	if done, err := p.settled(ctx, c); done || err != nil {
 		return err
 	}
 	spend := p.actual(c)
 	_, outcome, err := p.update(ctx, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
-		return a.Record(c.Key, spend, fenced)
+		return a.Record(c.Key, spend)
 	})
 	if err != nil {
 		return err
 	}
 	for _, tree := range p.trees {
 		_, _, err := p.update(ctx, tree, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
-			return a.Settle(p.key(tree, c.Key), spend, fenced)
+			return a.Settle(p.key(tree, c.Key), spend)
 		})
 		if err != nil {
 			return err
 		}
 	}
-	p.close(c.Key, spend, outcome == subagent.Apply && !fenced)
+	p.close(c.Key, spend, outcome == subagent.Apply)
 	return nil
 }
 
@@ -140,7 +139,6 @@ func (p *purse) Lose(ctx context.Context, c agent.Call) error {
 }
 
 func (p *purse) forfeit(ctx context.Context, key string, lost subagent.Spend) error {
-	fenced := fencedOff(ctx)
 	ctx = context.WithoutCancel(ctx)
 	p.mu.Lock()
 	held, known := p.open[key]
@@ -152,18 +150,18 @@ func (p *purse) forfeit(ctx context.Context, key string, lost subagent.Spend) er
 	case p.limited(held.call):
 		for _, of := range p.accounts() {
 			_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
-				return a.Forfeit(p.key(of, key), p.by, lost, fenced)
+				return a.Forfeit(p.key(of, key), p.by, lost)
 			})
 			if err != nil {
 				return err
 			}
 		}
 	case lost.Calls > 0:
-		if _, _, err := p.update(ctx, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Add(lost, fenced) }); err != nil {
+		if _, _, err := p.update(ctx, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Add(lost) }); err != nil {
 			return err
 		}
 	}
-	p.close(key, lost, lost.Calls > 0 && !fenced)
+	p.close(key, lost, lost.Calls > 0)
 	return nil
 }
 
@@ -202,8 +200,7 @@ func (p *purse) Spend(ctx context.Context, c agent.Call) error {
 // its own.
 const spender = "spend"
 
-// behindFence books what was settled since the run was cancelled or given up, unknown to
-// this execution, as spent behind the fence.
+// behindFence tells apart what was booked since the run was cancelled or given up.
 func (p *purse) behindFence(ctx context.Context, since subagent.Time) error {
 	p.mu.Lock()
 	var late subagent.Spend
@@ -234,7 +231,7 @@ func (p *purse) erase(ctx context.Context) error {
 	return nil
 }
 
-// chargeBehindFence books what the run has spent since it was cancelled or given up.
+// chargeBehindFence tells apart what the run has spent since it was cancelled or given up.
 func (x *execution) chargeBehindFence(ctx context.Context, cause error) error {
 	row := x.current()
 	switch {

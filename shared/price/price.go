@@ -1,8 +1,8 @@
 // Package price knows what model calls cost: a dated table of the vendors' list prices
 // that a deployment overrides with a file of its own.
 //
-// A name is looked up as it stands; without the prefixes of Bedrock (a region's profile,
-// the vendor); and without the date or version behind it. "us.anthropic.claude-opus-5" and
+// A name is looked up as it stands; without the prefixes of Bedrock (an ARN's, a region's
+// profile, the vendor); and without the date or version behind it. "us.anthropic.claude-opus-5" and
 // "claude-opus-5-20260724" are claude-opus-5; claude-opus-5-7 is nothing that we know, and
 // has no price. An entry "family*" is for every name that begins so.
 package price
@@ -135,6 +135,9 @@ func (t Table) Find(names ...string) (Entry, bool) {
 	for _, name := range names {
 		if e, ok := t.entry(name); ok {
 			return e, true
+		}
+		if strings.HasPrefix(name, "arn:") {
+			name = name[strings.LastIndexByte(name, '/')+1:]
 		}
 		base := strings.TrimPrefix(name, "global.")
 		base = regions.ReplaceAllString(base, "")

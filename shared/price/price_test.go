@@ -47,6 +47,9 @@ func TestANameIsFoundWithoutWhatVendorsAddToIt(t *testing.T) {
 			t.Errorf("%s: input costs %v, found %v; want %v", name, e.Input, ok, want*money.Dollar)
 		}
 	}
+	if e, ok := table.Find("arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.amazon.nova-lite-v1:0"); !ok || e.Input != 6*money.Cent {
+		t.Errorf("an ARN: %v, %v", e.Input, ok)
+	}
 	if e, ok := table.Find("us.amazon.nova-lite-v1:0"); !ok || e.Input != 6*money.Cent {
 		t.Errorf("Nova in a region: %v, %v", e.Input, ok)
 	}

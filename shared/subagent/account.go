@@ -132,7 +132,7 @@ func (a Account) Reserve(key, by string, estimate Spend, limit Allowance) (Accou
 		if left.By == by {
 			return a, Mine
 		}
-		next = a.book(key, left.Estimate.Doubted(), false)
+		next = a.book(key, left.Estimate.Doubted())
 	}
 	if !limit.Plus(a.Raised).Covers(next.Spent.Plus(next.Reserved()).Plus(estimate)) {
 		return a, Full
@@ -152,7 +152,7 @@ func (a Account) Abandon(key, by string) (Account, Outcome) {
 	if !ok || left.By == by {
 		return a, Mine
 	}
-	return a.book(key, left.Estimate.Doubted(), false), Apply
+	return a.book(key, left.Estimate.Doubted()), Apply
 }
 
 // Raise allows more than the limit, once for each question.
@@ -168,50 +168,51 @@ func (a Account) Raise(question string, more Allowance) (Account, Outcome) {
 
 // Settle books what a reserved call has cost, whoever reserved it: its answer is in the
 // journal. Mine: it was settled before.
-func (a Account) Settle(key string, actual Spend, fenced bool) (Account, Outcome) {
+func (a Account) Settle(key string, actual Spend) (Account, Outcome) {
 	if _, ok := a.Open[key]; !ok {
 		return a, Mine
 	}
-	return a.book(key, actual, fenced), Apply
+	return a.book(key, actual), Apply
 }
 
 // Forfeit books what a reserved call has cost whose answer was not kept: nothing, if it
 // was refused. It will be made again under the same key. Mine: another execution has
 // booked it.
-func (a Account) Forfeit(key, by string, lost Spend, fenced bool) (Account, Outcome) {
+func (a Account) Forfeit(key, by string, lost Spend) (Account, Outcome) {
 	if left, ok := a.Open[key]; !ok || left.By != by {
 		return a, Mine
 	}
-	return a.book(key, lost, fenced), Apply
+	return a.book(key, lost), Apply
 }
 
 // Record is Settle for the account of the run or turn itself, which needs no reservation.
-func (a Account) Record(key string, actual Spend, fenced bool) (Account, Outcome) {
+func (a Account) Record(key string, actual Spend) (Account, Outcome) {
 	if a.Settled.Has(key) {
 		return a, Mine
 	}
-	a = a.book(key, actual, fenced)
+	a = a.book(key, actual)
 	a.Settled = a.Settled.With(key)
 	return a, Apply
 }
 
 // Add books a call that was neither reserved nor kept.
-func (a Account) Add(lost Spend, fenced bool) (Account, Outcome) {
-	return a.book("", lost, fenced), Apply
+func (a Account) Add(lost Spend) (Account, Outcome) {
+	return a.book("", lost), Apply
 }
 
-// Fence moves what was booked already behind the fence.
+// Fence tells apart what was booked already and turned out to have been spent behind the
+// fence. Absent: the account went with its conversation.
 func (a Account) Fence(late Spend) (Account, Outcome) {
+	if a.Version == 0 {
+		return a, Absent
+	}
 	a.AfterFence = a.AfterFence.Plus(late)
 	return a, Apply
 }
 
-func (a Account) book(key string, s Spend, fenced bool) Account {
+func (a Account) book(key string, s Spend) Account {
 	a = a.without(key)
 	a.Spent = a.Spent.Plus(s)
-	if fenced {
-		a.AfterFence = a.AfterFence.Plus(s)
-	}
 	return a
 }
 

@@ -70,15 +70,15 @@ func TestASettledCallCostsWhatItCostAndNotTwice(t *testing.T) {
 	if again, o := a.Reserve("k", "me", cost(50, 5), Allowance{Tokens: 100}); o != Mine || !cmp.Equal(again, a) {
 		t.Errorf("reserved again by the same: %v", o)
 	}
-	a, o := a.Settle("k", cost(20, 2), false)
+	a, o := a.Settle("k", cost(20, 2))
 	if o != Apply || !cmp.Equal(a.Spent, cost(20, 2)) || len(a.Open) != 0 {
 		t.Errorf("settled: %v, %+v", o, a)
 	}
-	if again, o := a.Settle("k", cost(20, 2), false); o != Mine || !cmp.Equal(again, a) {
+	if again, o := a.Settle("k", cost(20, 2)); o != Mine || !cmp.Equal(again, a) {
 		t.Errorf("settled again: %v", o)
 	}
-	own, _ := Account{}.Record("model:1", cost(20, 2), false)
-	if again, o := own.Record("model:1", cost(20, 2), false); o != Mine || !cmp.Equal(again, own) {
+	own, _ := Account{}.Record("model:1", cost(20, 2))
+	if again, o := own.Record("model:1", cost(20, 2)); o != Mine || !cmp.Equal(again, own) {
 		t.Errorf("recorded again: %v", o)
 	}
 }
@@ -100,23 +100,22 @@ func TestAReservationOfADeadExecutionIsBookedInDoubt(t *testing.T) {
 	if _, o := left.Abandon("k", "dead"); o != Mine {
 		t.Errorf("an execution abandons its own call: %v", o)
 	}
-	if _, o := left.Forfeit("k", "alive", Spend{}, false); o != Mine {
+	if _, o := left.Forfeit("k", "alive", Spend{}); o != Mine {
 		t.Errorf("an execution gives back what another has reserved: %v", o)
 	}
-	if next, o := left.Forfeit("k", "dead", Spend{}, false); o != Apply || next.Spent != (Spend{}) || len(next.Open) != 0 {
+	if next, o := left.Forfeit("k", "dead", Spend{}); o != Apply || next.Spent != (Spend{}) || len(next.Open) != 0 {
 		t.Errorf("given back: %v, %+v", o, next)
 	}
 }
 
 func TestWhatACallBehindTheFenceCostIsInBothSums(t *testing.T) {
-	a, _ := Account{}.Reserve("k", "me", cost(50, 5), Allowance{})
-	a, _ = a.Settle("k", cost(20, 2), true)
-	own, _ := Account{}.Record("model:1", cost(20, 2), false)
-	own, _ = own.Fence(cost(20, 2))
-	for _, a := range []Account{a, own} {
-		if a.Spent != cost(20, 2) || a.AfterFence != cost(20, 2) {
-			t.Errorf("spent %+v, after the fence %+v", a.Spent, a.AfterFence)
-		}
+	a := Account{Version: 3, Spent: cost(50, 5)}
+	a, o := a.Fence(cost(20, 2))
+	if o != Apply || a.Spent != cost(50, 5) || a.AfterFence != cost(20, 2) {
+		t.Errorf("%v: spent %+v, after the fence %+v", o, a.Spent, a.AfterFence)
+	}
+	if gone, o := (Account{}).Fence(cost(20, 2)); o != Absent || !cmp.Equal(gone, Account{}) {
+		t.Errorf("an account that is gone comes back: %v", o)
 	}
 }
 
@@ -167,12 +166,12 @@ func TestNoOrderOfCallsAndCrashesPassesTheLimitOrLosesMoney(t *testing.T) {
 			case !c.answered:
 				c.answered, answered = true, answered+actual.Tokens()
 			default: // settled, or settled again after a crash at any point
-				next, o := own[run].Record(key, actual, false)
+				next, o := own[run].Record(key, actual)
 				apply(&own[run], next, o)
 				if random.IntN(3) == 0 {
 					break // it dies in between
 				}
-				next, o = tree.Settle(inTree, actual, false)
+				next, o = tree.Settle(inTree, actual)
 				apply(&tree, next, o)
 				c.settled = true
 			}
