@@ -26,18 +26,27 @@ type gateway struct {
 	issuer   *issuer
 }
 
+// callbacks is where the API asks for no token.
+const callbacks = "/v1/callbacks/"
+
 // maxBody is the most that an HTTP API takes.
 const maxBody = 10 << 20
 
 func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	claims, err := g.issuer.verify(token, time.Now())
-	if err != nil {
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = io.WriteString(w, `{"message":"Unauthorized"}`)
-		return
+	var authorizer *events.APIGatewayV2HTTPRequestContextAuthorizerDescription
+	if !strings.HasPrefix(r.URL.Path, callbacks) {
+		token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		claims, err := g.issuer.verify(token, time.Now())
+		if err != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"message":"Unauthorized"}`)
+			return
+		}
+		authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{
+			JWT: &events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription{Claims: claims},
+		}
 	}
-	answer, err := g.invoke(r, claims)
+	answer, err := g.invoke(r, authorizer)
 	if err != nil {
 		http.Error(w, `{"message":"Internal Server Error"}`, http.StatusInternalServerError)
 		return
@@ -53,7 +62,7 @@ func (g gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-func (g gateway) invoke(r *http.Request, claims map[string]string) (answer events.APIGatewayV2HTTPResponse, err error) {
+func (g gateway) invoke(r *http.Request, authorizer *events.APIGatewayV2HTTPRequestContextAuthorizerDescription) (answer events.APIGatewayV2HTTPResponse, err error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
 		return answer, err
@@ -64,9 +73,7 @@ func (g gateway) invoke(r *http.Request, claims map[string]string) (answer event
 	}
 	event.RequestContext.HTTP.Method, event.RequestContext.HTTP.Path = r.Method, r.URL.Path
 	event.RequestContext.Stage, event.RequestContext.DomainName = "$default", r.Host
-	event.RequestContext.Authorizer = &events.APIGatewayV2HTTPRequestContextAuthorizerDescription{
-		JWT: &events.APIGatewayV2HTTPRequestContextAuthorizerJWTDescription{Claims: claims},
-	}
+	event.RequestContext.Authorizer = authorizer
 	payload, err := json.Marshal(event)
 	if err != nil {
 		return answer, err

@@ -200,6 +200,9 @@ func settled(t *testing.T, clients *awsclient.Clients) {
 		delete(told, "duplicates")
 	}
 	for conversation, ends := range told {
+		if a, err := client(t, "acme").Audit(t.Context(), conversation); err != nil || len(a.Findings) > 0 || a.Runs == 0 {
+			t.Errorf("the audit of conversation %s is %+v (%v)", conversation, a, err)
+		}
 		messages := len(transcript(t, client(t, "acme"), conversation))
 		if n := heard(t, client(t, "acme"), conversation); n != ends || messages != 2+2*ends {
 			t.Errorf("conversation %s heard %d times of %d ends, in %d messages", conversation, n, ends, messages)
