@@ -22,17 +22,21 @@ type suite struct {
 var suites = map[string]suite{
 	tables:     {"shared/subagent", nil, only("")},
 	accounts:   {"shared/executor", nil, only("")},
+	moments:    {"shared/schedule", nil, only("")},
+	timetables: {"shared/timetable", nil, only("")},
 	checker:    {"shared/protocol", []string{"-test.run=Promises"}, only("Promises/")},
 	cases:      {"shared/cases", nil, only("")},
 	simulation: {"shared/simulation", []string{"-test.run=TestSimulation$", "-seeds=600"}, from},
 }
 
 // order is by cost: what is not killed where the list says is tried in the others.
-var order = []string{tables, accounts, checker, cases, simulation}
+var order = []string{tables, moments, accounts, timetables, checker, cases, simulation}
 
 const (
 	tables     = "tables"
 	accounts   = "accounts"
+	moments    = "schedule"
+	timetables = "timetable"
 	checker    = "checker"
 	cases      = "cases"
 	simulation = "simulation"

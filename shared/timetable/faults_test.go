@@ -155,6 +155,28 @@ func TestATimerThatOvertakesItsSender(t *testing.T) {
 	}
 }
 
+// The same for a change: its timer comes before it is written, however slow that is.
+func TestATimerThatOvertakesTheChangeThatSentIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	made := w.create("rate(10 minutes)")
+	w.clock = minute(1)
+	slow := true
+	w.fail = func(op conformance.Op) conformance.Fault {
+		if slow && op.Kind == conformance.Put && strings.HasPrefix(op.Key.Sort, "SCHEDULE#") {
+			slow = false
+			w.run(minute(3))
+		}
+		return conformance.None
+	}
+	if _, err := w.Update(t.Context(), owner, made.ID, timetable.Change{Expression: text("rate(1 minute)")}); err != nil {
+		t.Fatal(err)
+	}
+	w.run(minute(6))
+	w.wantFired("4", "5", "6")
+	w.checkArmed()
+}
+
 // Two handlers of the same timer, and a timer that comes again long after.
 func TestATimerThatComesTwiceFiresOnce(t *testing.T) {
 	t.Parallel()
