@@ -238,6 +238,10 @@ func (w *Work) Emit(ctx context.Context, typ string, data any) error {
 	return w.backend.Emit(ctx, typ, data)
 }
 
+// Ephemeral shows an event to whoever watches the conversation now. It is not kept, and
+// nobody may be watching.
+func (w *Work) Ephemeral(typ string, data any) { w.backend.Ephemeral(typ, data) }
+
 // Events returns the events of one type that this run or turn has emitted.
 func (w *Work) Events(ctx context.Context, typ string) ([]json.RawMessage, error) {
 	return w.backend.Events(ctx, typ)
@@ -308,5 +312,6 @@ type Backend interface {
 	Transcript(ctx context.Context, limit int) ([]Line, error)
 	Now() time.Time
 	Emit(ctx context.Context, typ string, data any) error
+	Ephemeral(typ string, data any)
 	Events(ctx context.Context, typ string) ([]json.RawMessage, error)
 }

@@ -125,6 +125,11 @@ func (x *execution) Emit(ctx context.Context, typ string, data any) error {
 	return x.Ledger.Emit(ctx, x.row.Owner, append(x.notes(), x.Ledger.NewEvent(typ, x.row.ID, "", data))...)
 }
 
+// Ephemeral implements agent.Backend.
+func (x *execution) Ephemeral(typ string, data any) {
+	x.Executor.show(x.row.Owner, x.Ledger.NewEvent(typ, x.row.ID, "", data))
+}
+
 // Events implements agent.Backend.
 func (x *execution) Events(ctx context.Context, typ string) ([]json.RawMessage, error) {
 	return x.eventsOf(ctx, x.row.Owner, func(e ledger.Event) bool { return e.Type == typ && e.Run == x.row.ID })

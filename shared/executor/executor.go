@@ -108,6 +108,13 @@ func (e *Executor) emit(ctx context.Context, o subagent.Owner, events ...ledger.
 	}
 }
 
+// show shows an event to whoever is watching.
+func (e *Executor) show(o subagent.Owner, event ledger.Event) {
+	if e.Show != nil {
+		e.Show(o, event)
+	}
+}
+
 // withDeadline ends ctx with agent.ErrHandOn shortly before its own deadline.
 func (e *Executor) withDeadline(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -45,9 +45,9 @@ func (x *execution) Progress(ctx context.Context, p agent.Progress) error {
 		x.flush = time.AfterFunc(x.ProgressEvery-now.Sub(x.stored), x.flushLater)
 	}
 	x.mu.Unlock()
-	if show && x.Show != nil {
+	if show {
 		p.Fraction, p.Message, p.Phase = snapshot.Fraction, snapshot.Message, snapshot.Phase
-		x.Show(x.row.Owner, x.Ledger.NewEvent("run.progress", x.row.ID, "", p))
+		x.Ephemeral("run.progress", p)
 	}
 	if !store {
 		return nil

@@ -93,6 +93,11 @@ func (h *hold) Emit(ctx context.Context, typ string, data any) error {
 	return h.Ledger.Emit(ctx, h.turn.Owner, append(h.notes(), h.Ledger.NewEvent(typ, h.turn.Run, h.turn.ID, data))...)
 }
 
+// Ephemeral implements agent.Backend.
+func (h *hold) Ephemeral(typ string, data any) {
+	h.Executor.show(h.turn.Owner, h.Ledger.NewEvent(typ, h.turn.Run, h.turn.ID, data))
+}
+
 // Events implements agent.Backend.
 func (h *hold) Events(ctx context.Context, typ string) ([]json.RawMessage, error) {
 	return h.eventsOf(ctx, h.turn.Owner, func(e ledger.Event) bool { return e.Type == typ && e.Turn == h.turn.ID })

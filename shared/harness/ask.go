@@ -26,10 +26,9 @@ var errTooLong = errors.New("the work no longer fits the model's context window"
 // ask makes model call n, or answers it from the journal.
 func (x *session) ask(ctx context.Context, n int) (reply, error) {
 	x.compact(x.limits.ContextTokens, x.limits.KeepMessages)
-	key := modelKey(n)
-	idempotency := idempotencyKey(x.work, key)
+	idempotency := idempotencyKey(x.work, modelKey(n))
 	for refusals := 0; ; {
-		r, err := x.answer(ctx, key, idempotency)
+		r, err := x.answer(ctx, n, idempotency)
 		if over, ok := errors.AsType[*agent.BudgetError](err); ok && x.limits.AskWhenSpent {
 			refusals++
 			if err := x.askForMore(ctx, fmt.Sprintf("spend:%d:%d", n, refusals), over); err != nil {
@@ -46,12 +45,12 @@ func (x *session) ask(ctx context.Context, n int) (reply, error) {
 }
 
 // answer asks in a step of the journal, and settles what that has cost.
-func (x *session) answer(ctx context.Context, key, idempotency string) (reply, error) {
-	req := x.request()
+func (x *session) answer(ctx context.Context, n int, idempotency string) (reply, error) {
+	req, key := x.request(), modelKey(n)
 	c := x.priced(key, req)
 	var got *reply
 	r, err := step(ctx, x, key, func(ctx context.Context) (reply, error) {
-		r, err := x.generate(ctx, idempotency, req, c)
+		r, err := x.generate(ctx, n, idempotency, req, c)
 		if err == nil {
 			got = &r
 		}
@@ -78,32 +77,52 @@ func (x *session) request() model.Request {
 	return req
 }
 
-// generate asks, and asks again after a failure that may pass. Each call is reserved before
-// it is made, and given back if it fails.
-func (x *session) generate(ctx context.Context, key string, req model.Request, c agent.Call) (reply, error) {
+// textEvent is the ephemeral event of what a model says, as it says it.
+const textEvent = "model.text"
+
+type textShown struct {
+	Call int    `json:"call"`
+	Text string `json:"text"`
+}
+
+// generate makes call n of the model. What it says is shown as it comes.
+func (x *session) generate(ctx context.Context, n int, key string, req model.Request, c agent.Call) (reply, error) {
+	if x.InBackground {
+		return x.fetch(ctx, n, key, req, c)
+	}
+	res, err := tries(ctx, x, req, c, func() (model.Response, error) {
+		return x.Model.Generate(ctx, key, req, func(text string) { x.work.Ephemeral(textEvent, textShown{n, text}) })
+	})
+	return replyOf(res), err
+}
+
+// tries makes a call, and makes it again after a failure that may pass. It is reserved
+// before it is made, and given back if it fails.
+func tries[T any](ctx context.Context, x *session, req model.Request, c agent.Call, call func() (T, error)) (T, error) {
+	var none T
 	for attempt := 1; ; attempt++ {
 		if err := x.reserve(ctx, c); err != nil {
-			return reply{}, err
+			return none, err
 		}
-		res, err := x.Model.Generate(ctx, key, req, nil)
+		value, err := call()
 		if err == nil {
-			return replyOf(res), nil
+			return value, nil
 		}
 		if err := x.unanswered(ctx, c, err); err != nil {
-			return reply{}, err
+			return none, err
 		}
 		if ctx.Err() != nil {
-			return reply{}, context.Cause(ctx)
+			return none, context.Cause(ctx)
 		}
 		after, passes := model.Retryable(err)
 		if !passes {
-			return reply{}, plain(err, req.Model)
+			return none, plain(err, req.Model)
 		}
 		if attempt >= x.limits.ModelAttempts || after > longestWait {
-			return reply{}, agent.Retryable(fmt.Errorf("the model did not answer: %w", err))
+			return none, agent.Retryable(fmt.Errorf("the model did not answer: %w", err))
 		}
 		if err := wait(ctx, max(after, backoff(attempt))); err != nil {
-			return reply{}, err
+			return none, err
 		}
 	}
 }

@@ -40,6 +40,9 @@ type Agent struct {
 	Description  string
 	Instructions string
 	Model        model.Model
+	// InBackground makes model calls in the vendor's background mode: the run or turn holds
+	// no process while the model thinks. Model must implement model.Background.
+	InBackground bool
 	// ModelName names the vendor's model; empty means Model's default.
 	ModelName string
 	Tools     []Tool

@@ -13,6 +13,8 @@ import (
 //
 //	begin         opening: what the run began with
 //	model:N       reply: the answer to model call N
+//	submit:N      submitted: model call N was submitted, to be fetched later
+//	fetch:N:K     fetched: what the K-th look for its answer found
 //	send:N:I      sent: the subagent of call I of that answer is dispatched, to be awaited
 //	tool:N:I      outcome: what call I of that answer returned
 //	inbox:N       the backend's: what was in the inbox

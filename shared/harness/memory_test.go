@@ -36,6 +36,7 @@ type memory struct {
 	results    map[string]agent.Result
 	runs       []agent.Info
 	followups  []string
+	shown      []string
 	asked      map[string]agent.Question
 	signals    map[string]json.RawMessage
 	lines      []agent.Line
@@ -220,12 +221,28 @@ func (m *memory) Now() time.Time                                            { re
 func (m *memory) Emit(context.Context, string, any) error                   { return nil }
 func (m *memory) Events(context.Context, string) ([]json.RawMessage, error) { return nil, nil }
 
+// Ephemeral keeps what a model says.
+func (m *memory) Ephemeral(typ string, data any) {
+	var said struct{ Text string }
+	raw, err := json.Marshal(data)
+	if err != nil || json.Unmarshal(raw, &said) != nil || typ != "model.text" {
+		panic(typ)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.shown = append(m.shown, said.Text)
+}
+
 // run executes the agent once.
 func (m *memory) run(t *testing.T, a harness.Agent, input string) (any, error) {
 	t.Helper()
+	return m.runIn(t.Context(), a, input)
+}
+
+func (m *memory) runIn(ctx context.Context, a harness.Agent, input string) (any, error) {
 	m.inboxCalls, m.inboxRead = 0, 0
 	row := subagent.Run{Owner: subagent.Owner{Tenant: "t", Conversation: "c"}, ID: "r", Agent: a.Name}
-	return harness.Task(a)(t.Context(), agent.NewRun(row, json.RawMessage(input), m))
+	return harness.Task(a)(ctx, agent.NewRun(row, json.RawMessage(input), m))
 }
 
 // turn lets the agent answer the last of the lines.

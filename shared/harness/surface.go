@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	"github.com/errand-dev/errand/shared/model"
 )
 
 // surface is an agent, checked and compiled: what all its runs share.
@@ -37,6 +39,9 @@ func (s *surface) build() error {
 	}
 	if s.Model == nil {
 		return errors.New("it has no model")
+	}
+	if _, ok := s.Model.(model.Background); s.InBackground && !ok {
+		return fmt.Errorf("its model %T has no background mode", s.Model)
 	}
 	if err := s.Agent.Limits.check(); err != nil {
 		return err
