@@ -133,6 +133,10 @@ func TestEachKindOfDamageIsNamed(t *testing.T) {
 		"a turn that nobody begins": {change(conversation(), func(r *audit.Rows) {
 			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Queued, AcceptedAt: long}}
 		}), "stuck-turn t repair"},
+		"a turn that was parked and not woken": {change(conversation(), func(r *audit.Rows) {
+			r.Conversation = subagent.Conversation{Parked: []string{"u"}}
+			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Queued, AcceptedAt: ago(2 * time.Hour)}, {ID: "u", Status: subagent.Queued, AcceptedAt: long}}
+		}), "stuck-turn u repair"},
 		"a turn whose executor died": {change(conversation(), func(r *audit.Rows) {
 			r.Conversation = subagent.Conversation{Turn: "t", Exec: subagent.Lease{Holder: "h", Until: long}}
 		}), "stuck-turn t repair"},
@@ -162,7 +166,7 @@ func TestEachKindOfDamageIsNamed(t *testing.T) {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}
-	for _, kind := range audit.Kinds {
+	for _, kind := range audit.Kinds() {
 		if !seen[string(kind)] {
 			t.Errorf("nothing here is %s", kind)
 		}
@@ -230,7 +234,7 @@ func TestTheAPIKnowsEveryKindOfFinding(t *testing.T) {
 	t.Parallel()
 	field, _ := reflect.TypeFor[api.Finding]().FieldByName("Kind")
 	var kinds []string
-	for _, kind := range audit.Kinds {
+	for _, kind := range audit.Kinds() {
 		kinds = append(kinds, string(kind))
 	}
 	if diff := cmp.Diff(strings.Join(kinds, ","), field.Tag.Get("enum")); diff != "" {
