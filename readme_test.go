@@ -61,8 +61,9 @@ func TestTheCommandsOfTheReadmeRunAsWritten(t *testing.T) {
 	for _, want := range []string{
 		"RESULT", "Imported 300,000 rows", // the demo
 		`"turn.accepted"`, "I can still talk", `"source":"detached-agent-tool"`, "I heard: ", // curl
-		"dispatched",                                                      // send
-		"lab-steps",                                                       // runs
+		"dispatched",                           // send
+		"lab-steps",                            // runs
+		"spend-exceeded", "the limit is $0.02", // what it costs
 		"Europe/Berlin", "agent lab-sleep is enabled, maintenance accept", // schedules and operator control
 		// waiting
 		"delete go-on (or with --deny)", "approved go-on of delete",
