@@ -158,19 +158,33 @@ func TestEveryRowIsLookedAt(t *testing.T) {
 	})
 }
 
-// What the second look does not show any more was on its way at the first.
+// What the second look does not show any more was on its way at the first, and what it shows
+// anew may be on its way.
 func TestOnlyWhatIsSeenTwiceIsReported(t *testing.T) {
-	bubble(t, func(w *world) {
-		w.dispatch("r1")
-		looks, hurried := 0, *w.Ledger
-		hurried.Now = func() time.Time {
-			if looks++; looks == 1 {
-				return time.Now().Add(time.Hour)
-			}
-			return time.Now()
-		}
-		w.auditor.Ledger = &hurried
-		w.want("findings", w.kinds(), []string{})
-		w.want("looks", looks, 2)
-	})
+	for name, test := range map[string]struct {
+		later time.Duration
+		want  []string
+	}{"all is well at the second": {0, []string{}}, "something else is wrong at the second": {time.Hour, []string{"overdue-backbone "}}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.dispatch("r1")
+				looks, hurried := 0, *w.Ledger
+				hurried.Now = func() time.Time {
+					if looks++; looks > 1 {
+						return time.Now().Add(test.later)
+					}
+					// The rows were read; before they are read again, another writes.
+					_, _, err := w.Ledger.UpdateRun(w.Context(), subagent.Run{Owner: owner, ID: "r1"}, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+						r.Deadline = subagent.At(time.Now().Add(time.Second))
+						return r, subagent.Apply
+					})
+					w.must(err)
+					return time.Now().Add(time.Hour)
+				}
+				w.auditor.Ledger = &hurried
+				w.want("findings", w.kinds(), test.want)
+				w.want("looks", looks, 2)
+			})
+		})
+	}
 }
