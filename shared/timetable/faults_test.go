@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -200,6 +201,31 @@ func TestATimerThatComesTwiceFiresOnce(t *testing.T) {
 	w.run(minute(4))
 	w.wantFired("1", "2", "3", "4")
 	w.checkArmed()
+}
+
+// Many processes may be handed the same timer at the same time.
+func TestManyHandlersOfOneTimerFireOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("rate(1 minute)")
+	timer := *w.parse(w.queue.timers[0].body).Timer
+	w.queue.timers, w.clock = nil, minute(1)
+	var handlers sync.WaitGroup
+	for range 16 {
+		handlers.Go(func() {
+			if err := w.Fire(t.Context(), owner, timer); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	handlers.Wait()
+	w.wantFired("1")
+	w.run(minute(3))
+	w.wantFired("1", "2", "3")
+	w.checkArmed()
+	if len(w.queue.timers) != 1 {
+		t.Errorf("%d timers are left: they do not converge", len(w.queue.timers))
+	}
 }
 
 // The creator died before it armed, and nobody asks again: whoever looks finds it.

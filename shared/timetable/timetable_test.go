@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ var owner = subagent.Owner{Tenant: "t", Conversation: "c"}
 type queue struct {
 	platform.Store
 	clock  *time.Time
+	mu     sync.Mutex
 	timers []delayed
 	wakes  map[string]int
 }
@@ -39,6 +41,8 @@ type delayed struct {
 }
 
 func (q *queue) Send(_ context.Context, m platform.Message) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if m.Queue == platform.Turns {
 		w, err := ledger.ParseWake(m.Queue, m.Body)
 		q.wakes[w.Turn]++
