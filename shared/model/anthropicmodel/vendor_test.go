@@ -34,7 +34,7 @@ func adapter(t *testing.T, o anthropicmodel.Options) *anthropicmodel.Model {
 
 type j = modeltest.JSON
 
-func answer(w http.ResponseWriter, _ modeltest.Request, a modeltest.Answer) {
+func answer(w http.ResponseWriter, r modeltest.Request, a modeltest.Answer) {
 	events := modeltest.SendEvents(w)
 	send := func(event j) { events.Send(event["type"].(string), event) }
 	send(j{"type": "message_start", "message": j{
@@ -62,6 +62,9 @@ func answer(w http.ResponseWriter, _ modeltest.Request, a modeltest.Answer) {
 	switch a.Cut {
 	case modeltest.Torn:
 		modeltest.Tear(w)
+	case modeltest.Stalled:
+		modeltest.Stall(w, r)
+		return
 	case modeltest.Short:
 		return
 	case modeltest.Overloaded:

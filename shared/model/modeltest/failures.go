@@ -111,7 +111,7 @@ func (v Vendor) testEnded(t *testing.T) {
 	})
 	t.Run("while it streams", func(t *testing.T) {
 		ctx, cancel, cause := cancelled(t)
-		m, _ := v.playing(t, Answer{Text: []string{"The capital ", "is "}, Stop: model.StopEnd, Cut: Torn})
+		m, _ := v.playing(t, Answer{Text: []string{"The capital ", "is "}, Stop: model.StopEnd, Cut: Stalled})
 		_, err := m.Generate(ctx, "key-1", question(), func(string) { cancel(cause) })
 		check(t, err, cause)
 	})
@@ -147,6 +147,15 @@ func (v Vendor) testTimeout(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func (v Vendor) testStall(t *testing.T) {
+	a := Answer{Text: []string{"The capital ", "is "}, Stop: model.StopEnd, Cut: Stalled}
+	server := Serve(t, func(w http.ResponseWriter, r Request) { v.Answer(w, r, a) })
+	_, err := v.ask(t, v.New(t, server.URL, 50*time.Millisecond), func(string) {})
+	if kindOf(err) != model.Timeout {
+		t.Errorf("got %v", err)
+	}
 }
 
 func (v Vendor) testRefusedConnection(t *testing.T) {

@@ -36,6 +36,8 @@ type Request struct {
 	Header http.Header
 	Path   string
 	Body   []byte
+
+	gone <-chan struct{} // the caller has hung up
 }
 
 // Answer is what the vendor is to say.
@@ -59,6 +61,8 @@ const (
 	Torn Cut = "torn"
 	// Short: the stream is closed in good order, without its last events.
 	Short Cut = "short"
+	// Stalled: nothing more comes.
+	Stalled Cut = "stalled"
 	// Overloaded: an error event says that the vendor is overloaded.
 	Overloaded Cut = "overloaded"
 )
@@ -75,6 +79,7 @@ func Run(t *testing.T, v Vendor) {
 	t.Run("the vendor may overrule its status", v.testShouldRetry)
 	t.Run("an ended context ends the call", v.testEnded)
 	t.Run("a call that hangs times out", v.testTimeout)
+	t.Run("a stream that stalls times out", v.testStall)
 	t.Run("a connection that is refused is broken", v.testRefusedConnection)
 	t.Run("one try is one request", v.testNoRetries)
 	t.Run("a request without a model is invalid", v.testNoModel)

@@ -31,7 +31,7 @@ func Serve(t *testing.T, answer func(w http.ResponseWriter, r Request)) *Server 
 		if err != nil {
 			t.Errorf("reading the request: %v", err)
 		}
-		asked := Request{Header: r.Header, Path: r.Method + " " + r.URL.Path, Body: body}
+		asked := Request{Header: r.Header, Path: r.Method + " " + r.URL.Path, Body: body, gone: r.Context().Done()}
 		s.mu.Lock()
 		s.asked = append(s.asked, asked)
 		s.mu.Unlock()
@@ -53,6 +53,15 @@ func (s *Server) Asked() []Request {
 func Tear(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).Flush()
 	panic(http.ErrAbortHandler) // net/http's way of saying it
+}
+
+// Stall leaves a response that has begun without its rest until the caller hangs up.
+func Stall(w http.ResponseWriter, r Request) {
+	_ = http.NewResponseController(w).Flush()
+	select {
+	case <-r.gone:
+	case <-time.After(within):
+	}
 }
 
 // ask calls the adapter with a short question.

@@ -51,7 +51,7 @@ func said(stop model.Stop) string {
 
 func chatAnswer(w http.ResponseWriter, r modeltest.Request, a modeltest.Answer) {
 	if streamed(r) {
-		streamChat(w, a)
+		streamChat(w, r, a)
 		return
 	}
 	message := j{"role": "assistant", "content": nil, "refusal": nil}
@@ -71,7 +71,7 @@ func chatAnswer(w http.ResponseWriter, r modeltest.Request, a modeltest.Answer) 
 		"choices": []any{j{"index": 0, "message": message, "logprobs": nil, "finish_reason": chatFinish(a.Stop)}}, "usage": chatUsage(a.Usage)})
 }
 
-func streamChat(w http.ResponseWriter, a modeltest.Answer) {
+func streamChat(w http.ResponseWriter, r modeltest.Request, a modeltest.Answer) {
 	events := modeltest.SendEvents(w)
 	chunk := func(delta j, finish any) {
 		events.Send("", j{"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1764500000, "model": a.Model,
@@ -84,6 +84,9 @@ func streamChat(w http.ResponseWriter, a modeltest.Answer) {
 	switch a.Cut {
 	case modeltest.Torn:
 		modeltest.Tear(w)
+	case modeltest.Stalled:
+		modeltest.Stall(w, r)
+		return
 	case modeltest.Short:
 		return
 	case modeltest.Overloaded:

@@ -85,6 +85,9 @@ func answer(w http.ResponseWriter, r modeltest.Request, a modeltest.Answer) {
 	switch a.Cut {
 	case modeltest.Torn:
 		modeltest.Tear(w)
+	case modeltest.Stalled:
+		modeltest.Stall(w, r)
+		return
 	case modeltest.Short:
 		return
 	case modeltest.Overloaded:

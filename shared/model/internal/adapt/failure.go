@@ -28,7 +28,7 @@ type Complaint struct {
 
 // tooLong matches the ways in which the vendors, vLLM, llama.cpp and Ollama say that a
 // request does not fit the context window.
-var tooLong = regexp.MustCompile(`(?i)prompt is too long|input is too long|too many input tokens|context.(length|window|size|limit)|exceed_context|request_too_large`)
+var tooLong = regexp.MustCompile(`(?i)prompt is too long|input is too long|too many input tokens|input tokens exceed|context.(length|window|size|limit)|exceed_context|request_too_large`)
 
 // Failed makes the *model.Error of a call that failed with err. ctx is the caller's: if
 // that has ended, nothing else matters. complaint reads the vendor's words out of err, if
