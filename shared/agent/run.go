@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/errand-dev/errand/shared/subagent"
@@ -26,6 +27,8 @@ type Run struct {
 	Attempt int64
 	// StartedAt is when the run was first executed; it stays over attempts.
 	StartedAt time.Time
+	// Parent is the run that dispatched this one; empty if a turn or the API did.
+	Parent string
 	// Depth is how many runs stand above this one.
 	Depth int
 	input json.RawMessage
@@ -35,7 +38,7 @@ type Run struct {
 func NewRun(r subagent.Run, input json.RawMessage, b Backend) *Run {
 	return &Run{
 		Work: Work{r.Owner, r.ID, b}, Agent: r.Agent, Attempt: r.Exec.Epoch,
-		StartedAt: r.StartedAt.Time(), Depth: len(r.Lineage()), input: input,
+		StartedAt: r.StartedAt.Time(), Parent: r.Parent, Depth: len(r.Lineage()), input: input,
 	}
 }
 
@@ -121,6 +124,8 @@ type Turn struct {
 	Source    string
 	// Status is the end that a finish or give_up turn tells.
 	Status subagent.Status
+	// Metadata is what the user's request carried, or what injected the turn.
+	Metadata map[string]string
 	// Also are other ends that came while the conversation was busy and are told in this
 	// turn, too, in their order. Message is the first one's only.
 	Also []Told
@@ -139,6 +144,7 @@ func NewTurn(t subagent.Turn, message string, also []Told, b Backend) *Turn {
 	return &Turn{
 		Work: Work{t.Owner, t.ID, b}, Kind: t.Kind, Message: message,
 		Run: t.Run, Milestone: t.Milestone, Source: t.Source, Status: t.Told, Also: also,
+		Metadata: maps.Clone(t.Metadata),
 	}
 }
 
@@ -311,6 +317,9 @@ type Backend interface {
 	FollowUp(ctx context.Context, run, id, text string) error
 	Transcript(ctx context.Context, limit int) ([]Line, error)
 	Now() time.Time
+	Path(ctx context.Context) (string, error)
+	State(ctx context.Context, name string) (json.RawMessage, error)
+	ChangeState(ctx context.Context, key, name string, change func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error)
 	Emit(ctx context.Context, typ string, data any) error
 	Ephemeral(typ string, data any)
 	Events(ctx context.Context, typ string) ([]json.RawMessage, error)

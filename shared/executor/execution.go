@@ -43,6 +43,8 @@ type execution struct {
 	dispatched int
 	inboxReads int
 	inboxRead  int
+	// path is that of the run's agents, once it was asked for.
+	path string
 	// wait is what the task waits for, if it does.
 	wait subagent.Wait
 }

@@ -53,6 +53,7 @@ func (x *session) answer(ctx context.Context, n int, idempotency string) (reply,
 		r, err := x.generate(ctx, n, idempotency, req, c)
 		if err == nil {
 			got = &r
+			x.answered(ctx, r)
 		}
 		return r, err
 	})

@@ -82,7 +82,7 @@ func (x *session) call(ctx context.Context, key string, c wish) (outcome, error)
 		if problem != "" {
 			return outcome{Text: problem, Failed: true}, nil
 		}
-		return x.invoke(ctx, key, t, args)
+		return x.hooked(ctx, c, func() (outcome, error) { return x.invoke(ctx, key, t, args) })
 	})
 }
 
@@ -106,7 +106,7 @@ func (x *session) admit(c wish) (t Tool, args json.RawMessage, problem string) {
 // invoke calls the tool. What it returns is kept, also a failure; what ends the run or
 // asks for another try is not.
 func (x *session) invoke(ctx context.Context, key string, t Tool, args json.RawMessage) (outcome, error) {
-	ctx = context.WithValue(ctx, callContext{}, callInfo{idempotencyKey(x.work, key), x.run})
+	ctx = context.WithValue(ctx, callContext{}, callInfo{idempotencyKey(x.work, key), x.run, x.work})
 	text, err := guarded(func() (string, error) { return t.call(ctx, x, args) })
 	switch {
 	case err == nil:

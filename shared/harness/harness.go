@@ -50,6 +50,7 @@ type Agent struct {
 	// Policies override, by the name of a tool, that it may be called.
 	Policies map[string]Policy
 	Limits   Limits
+	Hooks    Hooks
 	// OutputSchema, if set, is the JSON schema that answers must follow; the answer is
 	// then JSON. SchemaOf derives one from a Go type.
 	OutputSchema json.RawMessage

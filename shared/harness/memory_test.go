@@ -37,6 +37,7 @@ type memory struct {
 	runs       []agent.Info
 	followups  []string
 	shown      []string
+	metadata   map[string]string
 	asked      map[string]agent.Question
 	signals    map[string]json.RawMessage
 	lines      []agent.Line
@@ -221,6 +222,14 @@ func (m *memory) Now() time.Time                                            { re
 func (m *memory) Emit(context.Context, string, any) error                   { return nil }
 func (m *memory) Events(context.Context, string) ([]json.RawMessage, error) { return nil, nil }
 
+func (m *memory) Path(context.Context) (string, error) { return "a", nil }
+
+func (m *memory) State(context.Context, string) (json.RawMessage, error) { return nil, nil }
+
+func (m *memory) ChangeState(_ context.Context, _, _ string, change func(json.RawMessage) (json.RawMessage, error)) (json.RawMessage, error) {
+	return change(nil)
+}
+
 // Ephemeral keeps what a model says.
 func (m *memory) Ephemeral(typ string, data any) {
 	var said struct{ Text string }
@@ -248,7 +257,7 @@ func (m *memory) runIn(ctx context.Context, a harness.Agent, input string) (any,
 // turn lets the agent answer the last of the lines.
 func (m *memory) turn(t *testing.T, a harness.Agent) (string, error) {
 	t.Helper()
-	row := subagent.Turn{Owner: subagent.Owner{Tenant: "t", Conversation: "c"}, ID: "turn"}
+	row := subagent.Turn{Owner: subagent.Owner{Tenant: "t", Conversation: "c"}, ID: "turn", Metadata: m.metadata}
 	return harness.Chat(a)(t.Context(), agent.NewTurn(row, m.lines[len(m.lines)-1].Text, nil, m))
 }
 

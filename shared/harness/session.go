@@ -21,6 +21,7 @@ type session struct {
 	// about are the runs that a turn tells of.
 	about   []string
 	begin   opening
+	view    View
 	tools   map[string]Tool
 	offered []model.Tool
 
@@ -55,13 +56,14 @@ func (s *surface) work(ctx context.Context, run *agent.Run) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.open(ctx, &session{work: &run.Work, on: run, run: run}, disabled)
+	x, err := s.open(ctx, &session{work: &run.Work, on: run, run: run, view: runView(run, task)}, disabled)
 	if err != nil {
 		return nil, err
 	}
 	x.tell(task)
 	x.addContext()
 	answer, err := x.converse(ctx)
+	x.end(ctx, answer, err)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (s *surface) work(ctx context.Context, run *agent.Run) (any, error) {
 
 // talk executes a turn.
 func (s *surface) talk(ctx context.Context, turn *agent.Turn) (string, error) {
-	x, err := s.open(ctx, &session{work: &turn.Work, on: turn, about: about(turn)}, nil)
+	x, err := s.open(ctx, &session{work: &turn.Work, on: turn, about: about(turn), view: turnView(turn)}, nil)
 	if err != nil {
 		return "", err
 	}
@@ -94,6 +96,7 @@ func (s *surface) talk(ctx context.Context, turn *agent.Turn) (string, error) {
 	}
 	x.addContext()
 	answer, err := x.converse(ctx)
+	x.end(ctx, answer, err)
 	if refused, ok := refusal(err); ok {
 		// The model's own words to the user are the better answer.
 		return refused, nil
@@ -123,11 +126,17 @@ func attributed(line agent.Line) string {
 // open journals what the session begins with and offers its tools.
 func (s *surface) open(ctx context.Context, x *session, inherited []string) (*session, error) {
 	x.surface, x.results, x.ids = s, map[string]result{}, map[string]string{}
+	if err := x.see(ctx); err != nil {
+		return nil, err
+	}
 	var err error
 	x.begin, err = step(ctx, x, "begin", func(ctx context.Context) (opening, error) {
 		o := opening{Instructions: s.Instructions, Model: s.ModelName, Disabled: append(s.having(Disabled), inherited...), Approve: s.having(NeedsApproval)}
 		text, active, err := x.background(ctx)
 		o.Context, o.Active = text, active
+		if err == nil {
+			err = x.started(ctx)
+		}
 		return o, err
 	})
 	if err != nil {

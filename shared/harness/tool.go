@@ -99,8 +99,16 @@ type callContext struct{}
 
 // callInfo is what a tool finds in its context.
 type callInfo struct {
-	key string
-	run *agent.Run
+	key  string
+	run  *agent.Run
+	work *agent.Work
+}
+
+// CallWork returns the run or turn that the tool call belongs to, for its agent's state and
+// the like; nil outside of a call. A tool must not wait by it: other calls may be under way.
+func CallWork(ctx context.Context) *agent.Work {
+	info, _ := ctx.Value(callContext{}).(callInfo)
+	return info.work
 }
 
 // CallKey returns the idempotency key of the tool call that ctx belongs to: the same

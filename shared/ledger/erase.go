@@ -18,7 +18,7 @@ func (l *Ledger) Erase(ctx context.Context, o subagent.Owner) error {
 		erase  func(context.Context, platform.Item) error
 	}{
 		{schedulePrefix, e.remove}, {turnPrefix, e.turn}, {runPrefix, e.run}, {messagePrefix, e.remove},
-		{eventPrefix, e.events}, {valuePrefix, l.eraseValue}, {"CONV", e.remove},
+		{eventPrefix, e.events}, {statePrefix, e.remove}, {valuePrefix, l.eraseValue}, {"CONV", e.remove},
 	} {
 		if err := l.eraseAll(ctx, partition(o), part.prefix, part.erase); err != nil {
 			return err

@@ -20,6 +20,7 @@ import (
 //	                     MSG#<number>           Message
 //	                     EVENT#<number>         a batch of Events
 //	                     EVENT~BACKBONE         subagent.Backbone, right behind the newest event
+//	                     STATE#<path>#<name>    what an agent keeps
 //	                     VALUE#<hash>           a value too large for its row
 //	operator             CONTROLS               subagent.Controls
 //	…/conversation/run   ACCOUNT#<life>#<whose> subagent.Account, of the run or turn, or of its tree
@@ -38,6 +39,7 @@ const (
 	// eventFamily begins the keys of the events, and that of the backbone behind them.
 	eventFamily     = "EVENT"
 	backboneSort    = eventFamily + "~BACKBONE"
+	statePrefix     = "STATE#"
 	valuePrefix     = "VALUE#"
 	accountPrefix   = "ACCOUNT#"
 	stepPrefix      = "STEP#"
@@ -75,6 +77,10 @@ func scheduleKey(o subagent.Owner, id string) platform.Key {
 func signingKey() platform.Key { return platform.Key{Partition: "operator", Sort: "SIGNING"} }
 
 func controlsKey() platform.Key { return platform.Key{Partition: "operator", Sort: "CONTROLS"} }
+
+func stateKey(o subagent.Owner, path, name string) platform.Key {
+	return platform.Key{Partition: partition(o), Sort: statePrefix + path + "#" + name}
+}
 
 func messageKey(o subagent.Owner, number int64) platform.Key {
 	return platform.Key{Partition: partition(o), Sort: numbered(messagePrefix, number)}
