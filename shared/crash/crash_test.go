@@ -148,13 +148,13 @@ func check(t *testing.T, s *server, list []order) {
 
 func checkTurn(ctx context.Context, t *testing.T, s *server, one order) {
 	t.Helper()
-	var turn struct{ Status, Reply string }
+	var turn struct{ Status, Reply, Error string }
 	for turn.Status != "completed" {
 		if err := s.insist(ctx, "GET", "/v1/conversations/"+one.conversation+"/turns/"+one.turn, "", nil, &turn); err != nil {
 			t.Fatalf("turn %s: %v (status %s)", one.turn, err, turn.Status)
 		}
 		if turn.Status == "error" || turn.Status != "completed" && !pause(ctx, 20*time.Millisecond) {
-			t.Fatalf("turn %s is %s", one.turn, turn.Status)
+			t.Fatalf("turn %s is %s: %s", one.turn, turn.Status, turn.Error)
 		}
 	}
 	if want := strings.TrimPrefix(one.text, "say "); turn.Reply != want {
@@ -181,6 +181,7 @@ func checkRun(ctx context.Context, t *testing.T, s *server, one order) {
 			t.Fatalf("run %s: %v (%+v)", one.run, err, r)
 		}
 		if r.Finish.State != "delivered" && !pause(ctx, 20*time.Millisecond) {
+			s.explain(one.conversation)
 			t.Fatalf("run %s was not delivered in time: %+v", one.run, r)
 		}
 	}
@@ -338,7 +339,24 @@ func checkQuiet(ctx context.Context, t *testing.T, s *server, conversation strin
 			return
 		}
 		if !pause(ctx, 50*time.Millisecond) {
+			s.explain(conversation)
 			t.Fatalf("%s does not settle: %+v", conversation, state)
 		}
+	}
+}
+
+// explain logs how the runs of the conversation that are active came to where they are.
+func (s *server) explain(conversation string) {
+	s.t.Helper()
+	var active struct{ Runs []struct{ ID, Agent string } }
+	if err := s.call(s.t.Context(), "GET", "/v1/conversations/"+conversation+"/runs?status=active", "", nil, &active); err != nil {
+		s.t.Error(err)
+	}
+	for _, r := range active.Runs {
+		var why json.RawMessage
+		if err := s.call(s.t.Context(), "GET", "/v1/conversations/"+conversation+"/runs/"+r.ID+"/why", "", nil, &why); err != nil {
+			s.t.Error(err)
+		}
+		s.t.Logf("%s is active: %s", r.Agent, why)
 	}
 }
