@@ -561,3 +561,27 @@ func TestAClearEndsWaits(t *testing.T) {
 		w.want("again", w.turn(again.ID).Status, subagent.Completed)
 	})
 }
+
+// A turn whose agent is in maintenance waits in its place, those behind it in their order.
+func TestATurnThatIsAcceptedInMaintenanceWaitsForItsEnd(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.start()
+		set := func(m subagent.Maintenance) {
+			_, err := w.Service.Controls.Set(w.ctx(), "chat", subagent.Control{Maintenance: m})
+			w.must(err)
+		}
+		set(subagent.AcceptInMaintenance)
+		first, second := w.say("one"), w.say("two")
+		w.pass(time.Hour)
+		w.want("answered", w.called("turn"), []string{})
+		view, err := w.Service.Turn(w.ctx(), owner, first.ID)
+		w.must(err)
+		w.want("status", view.Status, "waiting")
+		set(subagent.NoMaintenance)
+		w.pass(2 * time.Minute)
+		w.want("answered", w.called("turn"), []string{"turn user: one", "turn user: two"})
+		w.want("second", w.turn(second.ID).Status, subagent.Completed)
+		w.pass(time.Hour)
+		w.want("armed", w.backbone().Armed, false)
+	})
+}

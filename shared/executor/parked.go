@@ -19,6 +19,28 @@ import (
 // errParked: the turn's message can go, the turn has its place later.
 var errParked = errors.New("the turn is parked")
 
+// maintenanceLook is how often a turn looks whether its agent's maintenance is over.
+const maintenanceLook = 30 * time.Second
+
+// maintained suspends the turn while its agent is in maintenance: it keeps its place, and its
+// message does not use up its receives.
+func (h *hold) maintained(ctx context.Context) error {
+	held, err := h.Controls.Holding(ctx, h.place().Agent)
+	if err != nil || !held {
+		return err
+	}
+	h.mu.Lock()
+	h.wait = subagent.Wait{Until: subagent.At(h.Ledger.Now().Add(maintenanceLook))}
+	h.mu.Unlock()
+	h.note(h.Ledger.NewEvent("turn.waiting", h.turn.Run, h.turn.ID, maintenanceShown{Maintenance: true}))
+	h.cancel(agent.ErrSuspended)
+	return agent.ErrSuspended
+}
+
+type maintenanceShown struct {
+	Maintenance bool `json:"maintenance"`
+}
+
 // suspend lets the turn wait without a process.
 func (h *hold) suspend(ctx context.Context) error {
 	h.mu.Lock()

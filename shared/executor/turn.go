@@ -218,6 +218,9 @@ func (h *hold) answer(ctx context.Context, message string, also []agent.Told) (s
 	if !ok {
 		return "", agent.UnknownAgent(h.place().Agent, h.Agents.Chats())
 	}
+	if err := h.maintained(ctx); err != nil {
+		return "", err
+	}
 	h.Spender = newPurse(h.Executor, ledger.LifeOfTurn(h.turn), h.token, nil, !h.repeated)
 	reply, err := agent.Protect(func() (string, error) { return chat(ctx, agent.NewTurn(h.turn, message, also, h)) })
 	if err != nil || reply == "" {
