@@ -12,6 +12,7 @@ import (
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/control"
+	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -583,5 +584,32 @@ func TestATurnThatIsAcceptedInMaintenanceWaitsForItsEnd(t *testing.T) {
 		w.want("second", w.turn(second.ID).Status, subagent.Completed)
 		w.pass(time.Hour)
 		w.want("armed", w.backbone().Armed, false)
+	})
+}
+
+// A conversation takes so many turns behind one that waits; then it is busy, and says so. A
+// request that was accepted before is answered all the same.
+func TestAConversationThatIsTooFarBehindIsBusy(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.waitingChat(func(ctx context.Context, t *agent.Turn) (string, error) {
+			return "awake", t.Sleep(ctx, "nap", 30*time.Minute)
+		})
+		w.start()
+		w.say("go")
+		w.pass(time.Second)
+		for i := range subagent.MaxParked {
+			_, _, err := w.accept("more", fmt.Sprint("key", i))
+			w.must(err)
+		}
+		w.pass(time.Minute)
+		_, _, err := w.accept("one too many", "")
+		w.want("refused", errors.Is(err, ingress.ErrBusy), true)
+		_, replayed, err := w.accept("more", "key7")
+		w.must(err)
+		w.want("replayed", replayed, true)
+		w.pass(time.Hour)
+		w.want("answered", len(w.called("turn")), subagent.MaxParked+2)
+		_, _, err = w.accept("one more", "")
+		w.must(err)
 	})
 }

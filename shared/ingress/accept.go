@@ -132,22 +132,27 @@ func (s *Service) checkTurn(ctx context.Context, req TurnRequest) error {
 		return ErrEmptyMessage
 	case len(req.Message) > MaxMessage:
 		return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrMessageTooLarge, len(req.Message), MaxMessage)
-	case req.Agent == "":
-		return nil
 	}
-	if _, ok := s.Agents.Chat(req.Agent); !ok {
+	if _, ok := s.Agents.Chat(req.Agent); !ok && req.Agent != "" {
 		return agent.UnknownAgent(req.Agent, s.Agents.Chats())
 	}
-	c, err := s.Ledger.Conversation(ctx, req.Owner)
-	if err == nil && c.CreatedAt != 0 && c.Agent != req.Agent {
-		err = fmt.Errorf("%w: it is %q", ErrAgentFixed, c.Agent)
-	}
-	return err
+	return nil
 }
 
-// admit refuses a turn for an agent that takes no new work, unless it was accepted before.
+// admit refuses a turn for another agent than the conversation's, for one that takes no new
+// work, and for a conversation that is too far behind; not if it was accepted before.
 func (s *Service) admit(ctx context.Context, req TurnRequest) error {
-	refusal := s.Controls.AdmitTurn(ctx, req.Owner, cmp.Or(req.Agent, s.Agents.DefaultChat))
+	c, err := s.Ledger.Conversation(ctx, req.Owner)
+	if err != nil {
+		return err
+	}
+	if c.CreatedAt != 0 && req.Agent != "" && c.Agent != req.Agent {
+		return fmt.Errorf("%w: it is %q", ErrAgentFixed, c.Agent)
+	}
+	refusal := s.Controls.Admit(ctx, cmp.Or(c.Agent, req.Agent, s.Agents.DefaultChat))
+	if refusal == nil && len(c.Parked) >= subagent.MaxParked {
+		refusal = fmt.Errorf("%w: %d wait behind one that waits itself", ErrBusy, len(c.Parked))
+	}
 	if refusal == nil || req.Key == "" {
 		return refusal
 	}
