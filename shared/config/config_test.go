@@ -36,7 +36,7 @@ func TestDefaultsFillWhatIsNotSet(t *testing.T) {
 		t.Errorf("ingress (-want +got), %v:\n%s", err, diff)
 	}
 	executor, err := config.ExecutorFromEnv(from(least()))
-	if diff := cmp.Diff(config.Executor{Deployment: shared, StopBefore: 30 * time.Second, Concurrency: 10}, executor); diff != "" || err != nil {
+	if diff := cmp.Diff(config.Executor{Deployment: shared, StopBefore: 30 * time.Second, Coalesce: subagent.DefaultCoalescing, Concurrency: 10}, executor); diff != "" || err != nil {
 		t.Errorf("executor (-want +got), %v:\n%s", err, diff)
 	}
 	reconcile, err := config.ReconcileFromEnv(from(least()))
