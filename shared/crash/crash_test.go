@@ -119,6 +119,8 @@ func (o *orders) dispatch(ctx context.Context, s *server, one *order, id string,
 		one.agent, input = "lab-join", map[string]any{"children": 3, "need": 2, "ms": 40}
 	case 6:
 		one.agent, input = "lab-approve", map[string]any{"title": id}
+		// Whoever asks must be answered, so this one is insisted on also after the load ends.
+		ctx = s.t.Context()
 	}
 	err := s.insist(ctx, "POST", "/v1/conversations/"+one.conversation+"/runs", id,
 		map[string]any{"agent": one.agent, "input": input, "run_id": one.run, "detached": detached}, nil)
