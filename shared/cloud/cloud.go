@@ -10,24 +10,16 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/awsclient"
-	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/config"
-	"github.com/errand-dev/errand/shared/control"
-	"github.com/errand-dev/errand/shared/delivery"
-	"github.com/errand-dev/errand/shared/dispatch"
+	"github.com/errand-dev/errand/shared/core"
 	"github.com/errand-dev/errand/shared/dynamostore"
-	"github.com/errand-dev/errand/shared/executor"
-	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/ledger"
-	"github.com/errand-dev/errand/shared/operator"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/price"
-	"github.com/errand-dev/errand/shared/reconcile"
 	"github.com/errand-dev/errand/shared/s3blob"
 	"github.com/errand-dev/errand/shared/schedulertimer"
 	"github.com/errand-dev/errand/shared/sqsqueue"
 	"github.com/errand-dev/errand/shared/subagent"
-	"github.com/errand-dev/errand/shared/timetable"
 )
 
 // Options of a Stack.
@@ -53,10 +45,7 @@ const DeadTicks = "dead-" + platform.Ticks
 
 // Stack is everything of one process.
 type Stack struct {
-	Ledger     *ledger.Ledger
-	Service    *ingress.Service
-	Executor   *executor.Executor
-	Reconciler *reconcile.Reconciler
+	*core.Core
 	// Queues are for whoever handles their messages.
 	Queues *sqsqueue.Queues
 }
@@ -91,30 +80,12 @@ func wire(o Options, prices price.Table) *Stack {
 		platform.Ticks: {Queue: c.TicksURL, DeadLetters: o.DeadTicksURL}, DeadTicks: {Queue: o.DeadTicksURL},
 	})
 	store := platform.Join(dynamostore.New(o.Clients.DynamoDB, c.Table), sender(queues, o), s3blob.New(o.Clients.S3, c.Bucket, c.BlobPrefix))
-	l := ledger.New(store, subagent.DefaultTerms.WithLease(c.Lease), o.Now, ledger.RandomNonce)
-	var controls *operator.Controls
-	if c.Controls {
-		controls = operator.New(l)
-	}
-	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
-	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: c.Cadence, Cap: c.MaxRuns, Controls: controls, Log: o.Log}
-	times := &timetable.Timetable{
-		Ledger: l, Controls: controls, DefaultChat: o.Agents.DefaultChat, Frozen: !c.DynamicSchedules, LongTimers: c.Schedules != (config.Schedules{}), Log: o.Log,
-	}
-	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
-	callbacks := &callback.Signer{Ledger: l}
-	exec := executor.New(executor.Config{
-		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		Prices: prices, Controls: controls, StopBefore: o.StopBefore, Coalesce: o.Coalesce, ProgressEvery: progressEvery,
-	})
-	ctl.Changed = exec.Changed
-	return &Stack{
-		Ledger:     l,
-		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Timetable: times, Controls: controls, Log: o.Log},
-		Executor:   exec,
-		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: c.Cadence, Timetable: times, Log: o.Log, Changed: exec.Changed},
-		Queues:     queues,
-	}
+	return &Stack{Queues: queues, Core: core.New(core.Config{
+		Ledger: ledger.New(store, subagent.DefaultTerms.WithLease(c.Lease), o.Now, ledger.RandomNonce),
+		Agents: o.Agents, Cadence: c.Cadence, MaxConcurrentRuns: c.MaxRuns, Prices: prices,
+		Obey: c.Controls, NoSchedules: !c.DynamicSchedules, LongTimers: c.Schedules != (config.Schedules{}),
+		Coalesce: o.Coalesce, StopBefore: o.StopBefore, ProgressEvery: progressEvery, Log: o.Log,
+	})}
 }
 
 // progressEvery is the shortest pause between two stored progress snapshots of a run:

@@ -14,20 +14,13 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
-	"github.com/errand-dev/errand/shared/callback"
-	"github.com/errand-dev/errand/shared/control"
-	"github.com/errand-dev/errand/shared/delivery"
-	"github.com/errand-dev/errand/shared/dispatch"
+	"github.com/errand-dev/errand/shared/core"
 	"github.com/errand-dev/errand/shared/executor"
-	"github.com/errand-dev/errand/shared/ingress"
 	"github.com/errand-dev/errand/shared/ledger"
-	"github.com/errand-dev/errand/shared/operator"
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/price"
-	"github.com/errand-dev/errand/shared/reconcile"
 	"github.com/errand-dev/errand/shared/sqlitestore"
 	"github.com/errand-dev/errand/shared/subagent"
-	"github.com/errand-dev/errand/shared/timetable"
 	"github.com/errand-dev/errand/shared/worker"
 )
 
@@ -63,15 +56,12 @@ type Options struct {
 
 // Stack is everything of one process.
 type Stack struct {
-	Ledger     *ledger.Ledger
-	Service    *ingress.Service
-	Executor   *executor.Executor
-	Reconciler *reconcile.Reconciler
-	store      *sqlitestore.Store
-	log        *slog.Logger
-	workers    int
-	patience   time.Duration
-	now        func() time.Time
+	*core.Core
+	store    *sqlitestore.Store
+	log      *slog.Logger
+	workers  int
+	patience time.Duration
+	now      func() time.Time
 }
 
 // Open opens the data folder and wires the stack. What a process left behind that was
@@ -131,27 +121,11 @@ func wire(store *sqlitestore.Store, o Options) *Stack {
 	terms.Skew, terms.Process = 0, ledger.RandomNonce()[:8]
 	// All runs of a process die with it, so a death says little of any one of them.
 	terms.MaxExecutions *= 5
-	l := ledger.New(store, terms, o.Now, ledger.RandomNonce)
-	controls := operator.New(l)
-	courier := &delivery.Courier{Ledger: l, Agents: o.Agents, Log: o.Log}
-	dispatcher := &dispatch.Dispatcher{Ledger: l, Agents: o.Agents, Cadence: o.Cadence, Cap: o.MaxConcurrentRuns, Controls: controls, Log: o.Log}
-	times := &timetable.Timetable{
-		Ledger: l, Controls: controls, DefaultChat: o.Agents.DefaultChat, Frozen: o.NoDynamicSchedules, Log: o.Log,
-	}
-	ctl := &control.Control{Ledger: l, Courier: courier, Dispatcher: dispatcher, Log: o.Log}
-	callbacks := &callback.Signer{Ledger: l}
-	exec := executor.New(executor.Config{
-		Ledger: l, Agents: o.Agents, Courier: courier, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Log: o.Log,
-		Prices: *o.Prices, Controls: controls, Coalesce: o.Coalesce, ProgressEvery: time.Second, Show: o.Show,
+	wired := core.New(core.Config{
+		Ledger: ledger.New(store, terms, o.Now, ledger.RandomNonce), Agents: o.Agents, Cadence: o.Cadence, MaxConcurrentRuns: o.MaxConcurrentRuns,
+		Prices: *o.Prices, Obey: true, NoSchedules: o.NoDynamicSchedules, Coalesce: o.Coalesce, ProgressEvery: time.Second, Show: o.Show, Log: o.Log,
 	})
-	ctl.Changed = exec.Changed
-	return &Stack{
-		Ledger:     l,
-		Service:    &ingress.Service{Ledger: l, Agents: o.Agents, Dispatcher: dispatcher, Control: ctl, Callbacks: callbacks, Timetable: times, Controls: controls, Log: o.Log},
-		Executor:   exec,
-		Reconciler: &reconcile.Reconciler{Ledger: l, Agents: o.Agents, Courier: courier, Cadence: o.Cadence, Timetable: times, Log: o.Log, Changed: exec.Changed},
-		store:      store, log: o.Log, workers: o.Workers, patience: o.Patience, now: o.Now,
-	}
+	return &Stack{Core: wired, store: store, log: o.Log, workers: o.Workers, patience: o.Patience, now: o.Now}
 }
 
 // turnWorkers and tickWorkers bound how many conversations and ticks are worked on at

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/control"
-	"github.com/errand-dev/errand/shared/delivery"
+	"github.com/errand-dev/errand/shared/core"
 	"github.com/errand-dev/errand/shared/dispatch"
 	"github.com/errand-dev/errand/shared/executor"
 	"github.com/errand-dev/errand/shared/ingress"
@@ -73,19 +73,13 @@ func (w *world) spawn(isWorker bool) *process {
 		p.skew = time.Duration(w.rng.Int64N(int64(10*time.Second))) - 5*time.Second
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	log := slog.New(slog.DiscardHandler)
 	p.ledger = ledger.New(port{p}, terms, p.now, p.nonce)
-	courier := &delivery.Courier{Ledger: p.ledger, Agents: w.agents, Log: log}
-	p.dispatcher = &dispatch.Dispatcher{Ledger: p.ledger, Agents: w.agents, Cadence: subagent.DefaultCadence, Cap: w.plan.cap, Log: log}
-	p.control = &control.Control{Ledger: p.ledger, Courier: courier, Dispatcher: p.dispatcher, Log: log}
-	p.executor = executor.New(executor.Config{
-		Ledger: p.ledger, Agents: w.agents, Courier: courier, Dispatcher: p.dispatcher, Control: p.control, Log: log,
-		StopBefore: 5 * time.Second, ProgressEvery: time.Second, Coalesce: w.plan.coalesce,
+	wired := core.New(core.Config{
+		Ledger: p.ledger, Agents: w.agents, Cadence: subagent.DefaultCadence, MaxConcurrentRuns: w.plan.cap,
+		Coalesce: w.plan.coalesce, StopBefore: 5 * time.Second, ProgressEvery: time.Second, Log: slog.New(slog.DiscardHandler),
 	})
-	p.control.Changed = p.executor.Changed
-	p.service = &ingress.Service{Ledger: p.ledger, Agents: w.agents, Dispatcher: p.dispatcher, Control: p.control, Log: log}
-	p.reconciler = &reconcile.Reconciler{Ledger: p.ledger, Agents: w.agents, Courier: courier,
-		Cadence: subagent.DefaultCadence, Log: log, Changed: p.executor.Changed}
+	p.service, p.executor, p.reconciler = wired.Service, wired.Executor, wired.Reconciler
+	p.dispatcher, p.control = wired.Service.Dispatcher, wired.Service.Control
 	w.processes = append(w.processes, p)
 	return p
 }
