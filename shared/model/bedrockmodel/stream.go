@@ -29,11 +29,11 @@ func (m *Model) listen(ctx context.Context, in *bedrockruntime.ConverseInput, st
 			stream(text)
 		}
 	}
+	if ctx.Err() != nil { // the SDK may say instead that the connection is closed
+		return model.Response{}, ctx.Err()
+	}
 	if err := events.Err(); err != nil {
 		return model.Response{}, err
-	}
-	if ctx.Err() != nil { // the SDK closes the stream without a word
-		return model.Response{}, ctx.Err()
 	}
 	return d.response()
 }

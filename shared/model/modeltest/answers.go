@@ -95,7 +95,7 @@ func (v Vendor) testConversation(t *testing.T) {
 		Messages: []model.Message{
 			{Role: model.User, Text: "The capitals of France and Italy?"},
 			{Role: model.Assistant, Text: "I look both up.", Calls: []model.Call{
-				{ID: "call_1", Name: "lookup", Arguments: json.RawMessage(`{"country":"France"}`)},
+				{ID: "call_1", Name: "lookup", Arguments: json.RawMessage(`{"country":"France","big":12345678901234567890}`)},
 				{ID: "call_2", Name: "lookup", Arguments: json.RawMessage(`{"country":`)},
 				{ID: "call_3", Name: "lookup"},
 			}},
