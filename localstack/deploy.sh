@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings Errand's stack up in the background, and down again.
 #
-#   localstack/deploy.sh up [PORT]   print how to reach the API when it is there
+#   localstack/deploy.sh up [PORT]   print how to reach the API when it is there, for eval
 #   localstack/deploy.sh down        end it, with all it holds
 #
 # ENDPOINT says where: ministack (the default; PORT is its port, 4566), localstack (in Docker, see
@@ -25,7 +25,7 @@ up() {
 	nohup "$program" "${1:-4566}" >"$log" 2>&1 &
 	echo $! >"$pid"
 	while running; do
-		grep -q '^ready$' "$log" && { grep -v '^ready$' "$log"; return; }
+		grep -q '^ready$' "$log" && { grep '^export ' "$log"; return; }
 		sleep 1
 	done
 	cat "$log" >&2
