@@ -3,6 +3,7 @@ package bedrockmodel_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -32,8 +33,22 @@ func TestAdapter(t *testing.T) {
 
 func client(url string) *bedrockruntime.Client {
 	return bedrockruntime.NewFromConfig(aws.Config{
-		Region: "eu-central-1", BaseEndpoint: aws.String(url), Credentials: credentials.NewStaticCredentialsProvider("AKID", "SECRET", ""),
+		Region: "eu-central-1", HTTPClient: &http.Client{Transport: buffered{}}, BaseEndpoint: aws.String(url), Credentials: credentials.NewStaticCredentialsProvider("AKID", "SECRET", ""),
 	})
+}
+
+// buffered sends each body from a copy: the SDK closes its own as soon as the answer begins,
+// and a server that answers within microseconds would see its connection cut by that.
+type buffered struct{}
+
+func (buffered) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 func adapter(t *testing.T, o bedrockmodel.Options) *bedrockmodel.Model {
