@@ -40,6 +40,8 @@ type hold struct {
 	further bool
 	// repeated: the turn had the place before, so it may have a journal.
 	repeated bool
+	// before is when it then got the place.
+	before subagent.Time
 	// seen is the conversation as it was read before the turn was. If it has changed since,
 	// or the turn had the place before, the turn may have ended after we read it: doubtful.
 	seen     subagent.Conversation
@@ -99,7 +101,7 @@ func (h *hold) enterPlace(ctx context.Context) (c subagent.Conversation, outcome
 					c.Agent = h.Agents.DefaultChat
 				}
 			}
-			h.repeated, h.waited = c.Turn == h.turn.ID, c.Waits(h.turn.ID)
+			h.repeated, h.waited, h.before = c.Turn == h.turn.ID, c.Waits(h.turn.ID), c.BegunAt
 			h.doubtful = h.repeated || c.Version != h.seen.Version
 			return c.Begin(h.turn.ID, h.token, l.Now(), l.Terms)
 		})

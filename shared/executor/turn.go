@@ -56,6 +56,9 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 	// A turn that never had its place has brought down nobody: its receives were spent on
 	// a store that failed.
 	if h.repeated && receives-h.turn.HandOns >= platform.MaxReceives {
+		if revived, err := h.revive(ctx); revived || err != nil {
+			return err
+		}
 		return h.giveUp(ctx, fmt.Sprintf("gave up after %d attempts that did not end", receives))
 	}
 	return h.take(ctx)
@@ -309,9 +312,7 @@ func (h *hold) handOn(ctx context.Context, cause error) error {
 	if err != nil || outcome != subagent.Apply || !fresh {
 		return h.again(ctx, 0, errors.Join(cause, err))
 	}
-	// Its new message comes behind those of later turns, which must not take it for dead.
-	h.turn, h.wait = turn, subagent.Wait{Until: subagent.At(h.Ledger.Now())}
-	return h.suspend(ctx)
+	return h.renewMessage(ctx, turn)
 }
 
 // again gives the lease back; the turn keeps its place and is delivered once more.

@@ -60,6 +60,9 @@ type Turn struct {
 	HandOns int `json:"on,omitempty"`
 	// Stops counts executors in a row that handed the turn on without finishing a step.
 	Stops int `json:"stops,omitempty"`
+	// Revivals counts messages that the turn got although its executors died, because it
+	// went on all the same.
+	Revivals int `json:"rev,omitempty"`
 
 	Reply   Value  `json:"reply,omitzero"`
 	Problem string `json:"err,omitempty"`
@@ -129,6 +132,25 @@ func (t Turn) HandOn(fresh, further bool) (Turn, Outcome) {
 	return t, Apply
 }
 
+// maxRevivals bounds how often a turn gets a new message after its executors died: each
+// message stands for several deaths, and each death may take other work along.
+const maxRevivals = 20
+
+// Revive gives a turn whose executors died under one message another one. further says that
+// the last of them finished a new step. NotDue: it did not, or this has been done too often;
+// then the turn is taken for what kills them.
+func (t Turn) Revive(further bool) (Turn, Outcome) {
+	switch {
+	case t.Done():
+		return t, Ended
+	case !further || t.Revivals >= maxRevivals:
+		return t, NotDue
+	}
+	t.Revivals++
+	t.HandOns = 0
+	return t, Apply
+}
+
 // Conversation is the row that keeps the turns of a conversation apart: one turn
 // holds it at a time, and messages are numbered by it.
 type Conversation struct {
@@ -139,6 +161,8 @@ type Conversation struct {
 	// Turn is the turn that has its place now, with its lease.
 	Turn string `json:"turn,omitempty"`
 	Exec Lease  `json:"x,omitzero"`
+	// BegunAt is when the turn last got its place.
+	BegunAt Time `json:"b,omitempty"`
 	// Messages counts the messages of ended turns. A turn writes its own from here on,
 	// each under its number and only if that is free: a holder that lost its lease
 	// cannot add one behind its successor.
@@ -170,7 +194,7 @@ func (c Conversation) Begin(turn, token string, now time.Time, t Terms) (Convers
 		c.Turn == "" && len(c.Parked) > 0 && c.Parked[0] != turn:
 		return c, Held
 	}
-	c.Turn, c.Wait = turn, Wait{}
+	c.Turn, c.Wait, c.BegunAt = turn, Wait{}, at
 	c.Parked = without(c.Parked, turn)
 	c.Exec = Lease{Epoch: c.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
 	return c, Apply

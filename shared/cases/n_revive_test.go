@@ -1,0 +1,85 @@
+package cases_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/platform"
+	"github.com/errand-dev/errand/shared/subagent"
+)
+
+// stepper makes the default chat one that makes so many steps. The process dies behind each
+// of the first ones; from the step stuck on it dies inside, each time.
+func (w *world) stepper(steps, stuck int) {
+	w.Helper()
+	w.must(w.agents.AddChat("steps", func(ctx context.Context, t *agent.Turn) (string, error) {
+		if t.Message != "go" {
+			return "heard", nil
+		}
+		w.record("receive")
+		for i := range steps {
+			fresh := false
+			_, err := agent.Step(ctx, t, fmt.Sprint("step-", i), func(ctx context.Context) (int, error) {
+				fresh = true
+				if i >= stuck {
+					<-ctx.Done()
+					return 0, context.Cause(ctx)
+				}
+				w.record("step %d", i)
+				return i, nil
+			})
+			if err != nil {
+				return "", err
+			}
+			if fresh {
+				<-ctx.Done() // the test kills us here
+				return "", context.Cause(ctx)
+			}
+		}
+		return "done", nil
+	}))
+	w.agents.DefaultChat = "steps"
+}
+
+// killOften kills the process n times, a minute apart.
+func (w *world) killOften(n int) {
+	for range n {
+		w.pass(time.Minute)
+		w.kill()
+		w.work()
+	}
+	w.pass(time.Minute)
+}
+
+// A turn whose executors die is no poison while each of them finishes a step: it outlives
+// more of them than its message is handed out.
+func TestATurnWhoseExecutorsDieGoesOnWhileItGetsFurther(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.stepper(8, 8)
+		w.start()
+		turn := w.say("go")
+		w.say("next")
+		w.killOften(8)
+		w.want("status", w.turn(turn.ID).Status, subagent.Completed)
+		w.want("steps", len(w.called("step")), 8)
+		w.want("revivals", w.turn(turn.ID).Revivals, 2)
+		w.want("transcript", w.transcript(), []string{"user user: go", "assistant agent: done", "user user: next", "assistant agent: heard"})
+	})
+}
+
+// One that gets no further is given up as soon as any other.
+func TestATurnThatGetsNoFurtherIsGivenUpWithItsMessage(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.stepper(8, 1)
+		w.start()
+		turn := w.say("go")
+		w.say("next")
+		w.killOften(6)
+		w.want("status", w.turn(turn.ID).Status, subagent.Error)
+		w.want("executions", len(w.called("receive")), platform.MaxReceives-1)
+		w.want("transcript", w.transcript(), []string{"user user: go", "user user: next", "assistant agent: heard"})
+	})
+}
