@@ -194,7 +194,8 @@ func (c Conversation) Begin(turn, token string, now time.Time, t Terms) (Convers
 		c.Turn == "" && len(c.Parked) > 0 && c.Parked[0] != turn:
 		return c, Held
 	}
-	c.Turn, c.Wait, c.BegunAt = turn, Wait{}, at
+	c.Turn, c.Wait = turn, Wait{}
+	c.BegunAt = at
 	c.Parked = without(c.Parked, turn)
 	c.Exec = Lease{Epoch: c.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
 	return c, Apply
