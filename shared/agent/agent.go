@@ -112,6 +112,8 @@ var (
 	ErrLeaseLost = errors.New("another executor has the run")
 	// ErrHandOn: the executor stops; the run goes on elsewhere from its journal.
 	ErrHandOn = errors.New("the executor hands the run on")
+	// ErrStalled: the turn has not finished a step for an hour.
+	ErrStalled = errors.New("stalled without durable progress")
 	// ErrSuspended: the run or turn waits; it is executed again when that is over.
 	ErrSuspended = errors.New("suspended until a wait is over")
 )

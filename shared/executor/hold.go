@@ -38,6 +38,8 @@ type hold struct {
 	loaded  bool
 	// further: a new step was finished.
 	further bool
+	// heard is when the turn last finished a step, or was begun here.
+	heard time.Time
 	// repeated: the turn had the place before, so it may have a journal.
 	repeated bool
 	// before is when it then got the place.
@@ -230,6 +232,10 @@ func (h *hold) beat() {
 		h.cancel(agent.ErrLeaseLost)
 		return
 	}
+	if h.Ledger.Now().Sub(h.heard) >= subagent.DefaultNoProgressBudget {
+		// Its place stays ours until it has stopped and its end is written.
+		h.cancel(agent.ErrStalled)
+	}
 	if !h.stopped {
 		h.heartbeat.Reset(pause)
 	}
@@ -242,7 +248,7 @@ const showAfter = 500 * time.Millisecond
 func (h *hold) start(cancel context.CancelCauseFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.cancel = cancel
+	h.cancel, h.heard = cancel, h.Ledger.Now()
 	h.heartbeat = time.AfterFunc(h.Ledger.Terms.FirstBeat(h.conversation.Exec.Until, h.Ledger.Now()), h.beat)
 	h.flush = time.AfterFunc(showAfter, func() { h.emit(context.Background(), h.turn.Owner, h.notes()...) })
 }

@@ -188,6 +188,8 @@ func (h *hold) take(ctx context.Context) error {
 		return h.finish(ctx, subagent.Completed, reply, "")
 	case errors.Is(err, errSuperseded):
 		return h.finish(ctx, subagent.Aborted, "", err.Error())
+	case errors.Is(cause, agent.ErrStalled):
+		return h.finish(ctx, subagent.Error, "", cause.Error())
 	case cause != nil:
 		return h.handOn(ctx, cause)
 	case agent.IsRetryable(err), ledger.IsTransient(err):

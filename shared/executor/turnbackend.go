@@ -33,7 +33,7 @@ func (h *hold) Step(ctx context.Context, key string, body func(context.Context) 
 			return nil, err
 		}
 		h.mu.Lock()
-		h.further = true
+		h.further, h.heard = true, h.Ledger.Now()
 		h.steps[key] = step
 		h.mu.Unlock()
 	}

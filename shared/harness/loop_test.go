@@ -63,7 +63,7 @@ func TestReportingProgressDoesNotUseUpTheLimit(t *testing.T) {
 	m := script(t, "when\n> call report_progress {\"fraction\":0.5,\"message\":\"half\"}\n---\n> call report_progress {\"fraction\":0.9}\n---\ndone")
 	b := newMemory()
 	got, err := b.run(t, harness.Agent{Name: "a", Model: m, Limits: harness.Limits{Iterations: 2}}, `"go"`)
-	if err != nil || got != "done" || len(b.progress) != 2 || b.progress[0].Message != "half" {
+	if err != nil || got != "done" || len(b.progress) != 3 || b.progress[1].Message != "half" {
 		t.Errorf("got %v, %v; progress %+v", got, err, b.progress)
 	}
 }

@@ -132,6 +132,9 @@ func (s *surface) open(ctx context.Context, x *session, inherited []string) (*se
 	var err error
 	x.begin, err = step(ctx, x, "begin", func(ctx context.Context) (opening, error) {
 		o := opening{Instructions: s.Instructions, Model: s.ModelName, Disabled: append(s.having(Disabled), inherited...), Approve: s.having(NeedsApproval)}
+		if err := x.signalStart(ctx); err != nil {
+			return o, err
+		}
 		text, active, err := x.background(ctx)
 		o.Context, o.Active = text, active
 		if err == nil {
@@ -144,6 +147,15 @@ func (s *surface) open(ctx context.Context, x *session, inherited []string) (*se
 	}
 	x.offer()
 	return x, nil
+}
+
+// signalStart gives the first sign of life of a run: from now on its silence counts, so that
+// one whose first model or tool call hangs is given up as well. That is one write.
+func (x *session) signalStart(ctx context.Context) error {
+	if x.run == nil {
+		return nil
+	}
+	return x.run.Progress(ctx, agent.Progress{Phase: "started"})
 }
 
 // background is the text that goes with the task: the caller's own, and what is at work.

@@ -141,7 +141,7 @@ func TestToolsReportProgressOfTheirRun(t *testing.T) {
 	})
 	a := harness.Agent{Name: "a", Model: script(t, "when\n> call work\n---\ndone"), Tools: []harness.Tool{tool}}
 	b := newMemory()
-	if _, err := b.run(t, a, `"go"`); err != nil || len(b.progress) != 1 || b.progress[0].Message != "working" {
+	if _, err := b.run(t, a, `"go"`); err != nil || len(b.progress) != 2 || b.progress[1].Message != "working" {
 		t.Errorf("%v; progress %+v", err, b.progress)
 	}
 	b = newMemory()

@@ -92,6 +92,7 @@ func TestProgressOfACallIsThatOfItsRun(t *testing.T) {
 		b := &memory{progress: make(chan agent.Progress)}
 		reported := make(chan agent.Progress, 1)
 		go func() {
+			<-b.progress // the run has begun
 			reported <- <-b.progress
 			noted.begun <- struct{}{}
 		}()
