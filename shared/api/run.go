@@ -22,8 +22,22 @@ type Detached struct {
 	MaxBudgetMS        *int64      `json:"max_budget_ms,omitempty" doc:"From 1; 24 hours if absent."`
 	NoProgressBudgetMS *int64      `json:"no_progress_budget_ms,omitempty" doc:"0 switches it off; one hour if absent."`
 	MaxTokens          *int64      `json:"max_tokens,omitempty" doc:"What the model calls of the run and of all below it may take; no bound if absent."`
-	MaxUSD             *money.USD  `json:"max_usd,omitempty" doc:"What they may cost in US dollars, by the server's price table; no bound if absent."`
+	MaxUSD             *Dollars    `json:"max_usd,omitempty" doc:"What they may cost in US dollars, by the server's price table; no bound if absent."`
 	OnMilestones       *Milestones `json:"on_milestones,omitempty"`
+}
+
+// Dollars is a limit of money.
+type Dollars money.USD
+
+// MarshalJSON implements json.Marshaler.
+func (d Dollars) MarshalJSON() ([]byte, error) { return money.USD(d).MarshalJSON() }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Dollars) UnmarshalJSON(raw []byte) error {
+	if (*money.USD)(d).UnmarshalJSON(raw) != nil {
+		return &FieldError{Field: limitField, Problem: "must be a number of US dollars like 1.50, with at most 9 digits behind the point"}
+	}
+	return nil
 }
 
 // Notify asks for a message in the conversation: true, or an object that names its source.
@@ -32,8 +46,9 @@ type Notify struct {
 	Source string
 }
 
-// Where the two types that decode themselves stand in a request.
+// Where the types that decode themselves stand in a request.
 const (
+	limitField      = "detached.max_usd"
 	notifyField     = "detached.notify"
 	milestonesField = "detached.on_milestones"
 )

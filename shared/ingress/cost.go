@@ -38,8 +38,7 @@ func (s *Service) RunCost(ctx context.Context, o subagent.Owner, id string) (api
 	}
 	own, tree := accounts[0], accounts[1]
 	view := api.RunCost{RunID: id, Own: viewCost(own)}
-	if i := slices.IndexFunc(row.Payers, func(p subagent.Payer) bool { return p.Run == id }); i >= 0 {
-		limit := row.Payers[i].Limit.Plus(tree.Raised)
+	if limit := row.Limit().Plus(tree.Raised); limit.Any() {
 		view.MaxTokens, view.MaxUSD = limit.Tokens, limit.Cost
 		view.Reserved = viewSpend(tree.Reserved())
 	} else if tree, err = s.sumTree(ctx, row, own); err != nil {

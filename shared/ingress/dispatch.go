@@ -63,7 +63,7 @@ func (s *Service) asksFor(ctx context.Context, req RunRequest, input json.RawMes
 	value, err := s.Ledger.StoreValue(ctx, req.Owner, string(input))
 	deadline, silence := req.Budget.Bounds(run.DispatchedAt.Time())
 	return run.Agent == req.Agent && run.Input == value && run.Deadline == deadline && run.Silence == silence &&
-		reflect.DeepEqual(run.Notice, req.Notice), err
+		run.Limit() == req.Budget.Allowance() && reflect.DeepEqual(run.Notice, req.Notice), err
 }
 
 // compact makes the input independent of its white space. None, or null, is nothing.

@@ -191,7 +191,7 @@ func (s schemas) of(t reflect.Type, strict bool) object {
 	switch t {
 	case reflect.TypeFor[api.Time]():
 		return object{"type": "string", "format": "date-time"}
-	case reflect.TypeFor[money.USD]():
+	case reflect.TypeFor[money.USD](), reflect.TypeFor[api.Dollars]():
 		return object{"type": "number", "minimum": 0}
 	case reflect.TypeFor[json.RawMessage]():
 		return object{}

@@ -86,6 +86,16 @@ type Payer struct {
 	Limit      Allowance `json:"l"`
 }
 
+// Limit is what the run and all below it may spend, as it was dispatched.
+func (r Run) Limit() Allowance {
+	for _, p := range r.Payers {
+		if p.Run == r.ID {
+			return p.Limit
+		}
+	}
+	return Allowance{}
+}
+
 // Account keeps what model calls cost: those of one run or turn, or those of a whole
 // tree. Where there is a limit a call is reserved before it is made and settled after
 // its answer is kept; what is spent and reserved together never passes the limit.
