@@ -292,6 +292,27 @@ func TestAProcessThatDiesInACallLeavesItInDoubtAndTheNextMakesIt(t *testing.T) {
 	})
 }
 
+func TestACallOfADeadProcessWhoseRunIsCancelledStaysInDoubt(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.asker("asker", func(context.Context, int, string) (string, error) {
+			<-w.gate("r1")
+			return "seen", nil
+		}, harness.Limits{})
+		w.start()
+		w.ask("r1", "asker", subagent.Budget{MaxTokens: 10_000})
+		w.pass(time.Second)
+		w.kill()
+		w.cancel("r1", "")
+		w.work()
+		w.pass(time.Minute)
+		view, err := w.Service.Run(w.ctx(), owner, "r1")
+		w.must(err)
+		if view.Cost == nil || view.Cost.UncertainCalls != 1 || view.Cost.OutputTokens != 50 {
+			w.Errorf("the cost of the run is %+v", view.Cost)
+		}
+	})
+}
+
 func TestATaskThatPaysAfterwardsHearsThatTheLimitIsPassed(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.task("spender", func(ctx context.Context, r *agent.Run) (any, error) {

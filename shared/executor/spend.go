@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/money"
@@ -13,19 +14,15 @@ import (
 func (p *purse) Reserve(ctx context.Context, c agent.Call) error {
 	entry, priced := p.exec.Prices.Find(c.Models...)
 	estimate := spendOf(c.Usage, entry.Ceiling, priced)
+	limits := append([]subagent.Allowance{c.Limit}, limitsOf(p.payers)...)
+	if !priced && slices.ContainsFunc(limits, func(a subagent.Allowance) bool { return a.Cost > 0 }) {
+		return &agent.UnpricedError{Model: firstOf(c.Models)}
+	}
 	p.mu.Lock()
 	p.open[c.Key] = pending{c, estimate}
 	p.mu.Unlock()
 	if !p.limited(c) {
 		return nil
-	}
-	limits := append([]subagent.Allowance{c.Limit}, limitsOf(p.payers)...)
-	if !priced {
-		for _, limit := range limits {
-			if limit.Cost > 0 {
-				return &agent.UnpricedError{Model: firstOf(c.Models)}
-			}
-		}
 	}
 	for i, of := range p.accounts() {
 		account, outcome, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {

@@ -37,6 +37,9 @@ func (s *Service) RunCost(ctx context.Context, o subagent.Owner, id string) (api
 		return api.RunCost{}, err
 	}
 	own, tree := accounts[0], accounts[1]
+	if !row.Status.Live() {
+		own = own.Closed()
+	}
 	view := api.RunCost{RunID: id, Own: viewCost(own)}
 	if limit := row.Limit().Plus(tree.Raised); limit.Any() {
 		view.MaxTokens, view.MaxUSD = limit.Tokens, limit.Cost
@@ -90,6 +93,9 @@ func (s *Service) accounts(ctx context.Context, rows []subagent.Run) ([]subagent
 	for i, r := range rows {
 		if r.StartedAt != 0 {
 			accounts[i], read = read[0], read[1:]
+		}
+		if !r.Status.Live() {
+			accounts[i] = accounts[i].Closed()
 		}
 	}
 	return accounts, nil

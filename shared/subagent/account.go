@@ -205,6 +205,15 @@ func (a Account) Record(key string, actual Spend) (Account, Outcome) {
 	return a, Apply
 }
 
+// Closed is the account of a run that has ended. What is still reserved was left by an
+// execution that died, or belongs to a call that a cancel could not take back: it is in doubt.
+func (a Account) Closed() Account {
+	for key, left := range a.Open {
+		a = a.book(key, left.Estimate.Doubted())
+	}
+	return a
+}
+
 // Add books a call that was neither reserved nor kept.
 func (a Account) Add(lost Spend) (Account, Outcome) {
 	return a.book("", lost), Apply
