@@ -33,7 +33,7 @@ const (
 
 // newClients returns the commands that talk to a running server.
 func newClients() []*cobra.Command {
-	clients := []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newApprove(), newAudit(), newSchedules()}
+	clients := []*cobra.Command{newSend(), newRuns(), newShow(), newTail(), newCancel(), newWhy(), newRedrive(), newReplay(), newApprove(), newAudit(), newSchedules()}
 	for _, cmd := range clients {
 		if strings.Contains(cmd.Use, "RUN") {
 			cmd.Long += "\n\nRUN is an id, as 'errand runs' lists them for the same conversation."

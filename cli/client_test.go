@@ -74,6 +74,7 @@ func TestARunIsSentShownWatchedAndCancelled(t *testing.T) {
 		{[]string{"audit"}, "nothing to mend; looked at runs: 1, turns: 1, messages: 2\n"},
 		{[]string{"cancel", id, "--reason", "enough"}, "run " + id + " is aborted"},
 		{[]string{"runs"}, "enough"},
+		{[]string{"replay", id}, "repeats run " + id},
 	} {
 		code, out, errOut := errand(t, url, test.args...)
 		if code != exitOK || !strings.Contains(out, test.want) || errOut != "" {
@@ -120,6 +121,7 @@ func TestWhatGoesWrongSaysWhatToDo(t *testing.T) {
 		"another token":            {[]string{"runs", "--token", "wrong"}, exitFailed, "give a token with --token"},
 		"no such conversation":     {[]string{"runs", "-c", "none"}, exitFailed, "this one begins with: errand send -c none hello"},
 		"no such run":              {[]string{"show", "none"}, exitFailed, "errand runs -c c1"},
+		"nothing to replay":        {[]string{"replay", "none"}, exitFailed, "errand runs -c c1"},
 		"nothing to redrive":       {[]string{"redrive", "none"}, exitFailed, "errand runs -c c1"},
 		"an id that is none":       {[]string{"why", "a b"}, exitUsage, "invalid id"},
 		"no run given":             {[]string{"cancel"}, exitUsage, "takes one RUN"},

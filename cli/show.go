@@ -93,6 +93,28 @@ redriven, after its cause was repaired. Its handler gets a new delivery id.`,
 	return cmd
 }
 
+func newReplay() *cobra.Command {
+	f := clientFlags{}
+	cmd := &cobra.Command{
+		Use:   "replay RUN",
+		Short: "Run a background run that has ended once more",
+		Long: `Dispatches a run that repeats one that has ended: with its agent, input, budget and
+notice, an agent of instructions with those that it had then. What the first did is not
+undone. The new run tells which one it repeats.`,
+		Example: `  errand replay r-abc`,
+		Args:    oneArg("RUN"),
+		RunE: f.client(func(ctx context.Context, s session, args []string) error {
+			run, err := s.Replay(ctx, s.conversation, args[0], "")
+			if err != nil {
+				return err
+			}
+			return s.print(run, func() error { return s.printf("run %s repeats run %s\n", run.ID, run.ReplayOf) })
+		}),
+	}
+	f.add(cmd)
+	return cmd
+}
+
 func newWhy() *cobra.Command {
 	f := clientFlags{}
 	cmd := &cobra.Command{
@@ -125,7 +147,7 @@ const clockFormat = "2006-01-02 15:04:05.000"
 func (s session) printRun(r api.Run, cost api.RunCost) error {
 	const width = 400
 	rows := [][2]string{
-		{"run", r.ID}, {"conversation", r.Conversation}, {"agent", r.Agent}, {"parent", r.ParentRunID},
+		{"run", r.ID}, {"conversation", r.Conversation}, {"agent", r.Agent}, {"parent", r.ParentRunID}, {"replay of", r.ReplayOf},
 		{"status", r.Status}, {"reason", r.Reason}, {"error", oneLine(r.Error, width)}, {"progress", oneLine(progress(r.Progress), width)},
 		{"summary", oneLine(r.Summary, width)}, {"output", oneLine(string(r.Output), width)},
 		{"dispatched", when(r.DispatchedAt)}, {"started", when(r.StartedAt)}, {"completed", when(r.CompletedAt)}, {"deadline", when(r.DeadlineAt)},

@@ -54,7 +54,9 @@ type Info struct {
 	Agent string
 	// Parent is the run that dispatched it, empty for a turn or the API.
 	Parent string
-	Status subagent.Status
+	// ReplayOf is the run that this one repeats, if it does.
+	ReplayOf string
+	Status   subagent.Status
 	// Summary is the beginning of the output, Problem the text of the error that it ended with.
 	Summary string
 	Problem string
@@ -81,7 +83,7 @@ func Protect[T any](call func() (T, error)) (value T, err error) {
 // InfoOf describes the run.
 func InfoOf(r subagent.Run) Info {
 	return Info{
-		Owner: r.Owner, ID: r.ID, Agent: r.Agent, Parent: r.Parent, Status: r.Status,
+		Owner: r.Owner, ID: r.ID, Agent: r.Agent, Parent: r.Parent, ReplayOf: r.ReplayOf, Status: r.Status,
 		Summary: r.Summary, Problem: r.Problem, Reason: r.Reason,
 		ChildStillRunning: r.ChildStillRunning(), Source: r.Notice.Source,
 		Progress: r.Progress, DispatchedAt: r.DispatchedAt.Time(),

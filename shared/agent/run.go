@@ -29,6 +29,8 @@ type Run struct {
 	StartedAt time.Time
 	// Parent is the run that dispatched this one; empty if a turn or the API did.
 	Parent string
+	// ReplayOf is the run that this one repeats, if it does.
+	ReplayOf string
 	// Depth is how many runs stand above this one.
 	Depth int
 	input json.RawMessage
@@ -38,7 +40,7 @@ type Run struct {
 func NewRun(r subagent.Run, input json.RawMessage, b Backend) *Run {
 	return &Run{
 		Work: Work{r.Owner, r.ID, b}, Agent: r.Agent, Attempt: r.Exec.Epoch,
-		StartedAt: r.StartedAt.Time(), Parent: r.Parent, Depth: len(r.Lineage()), input: input,
+		StartedAt: r.StartedAt.Time(), Parent: r.Parent, ReplayOf: r.ReplayOf, Depth: len(r.Lineage()), input: input,
 	}
 }
 
@@ -95,10 +97,10 @@ func Fraction(done, total int64) *float64 {
 
 // Milestone is a milestone that is told.
 type Milestone struct {
-	Name     string
-	Sequence int
-	At       time.Time
-	Data     json.RawMessage
+	Name     string          `json:"name"`
+	Sequence int             `json:"sequence"`
+	At       time.Time       `json:"at"`
+	Data     json.RawMessage `json:"data,omitempty"`
 }
 
 // Message is an entry of a run's inbox.
@@ -323,4 +325,6 @@ type Backend interface {
 	Emit(ctx context.Context, typ string, data any) error
 	Ephemeral(typ string, data any)
 	Events(ctx context.Context, typ string) ([]json.RawMessage, error)
+	// Replayed returns a step's result in the journal of the run that this one repeats.
+	Replayed(ctx context.Context, key string) (result json.RawMessage, known bool, err error)
 }

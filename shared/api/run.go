@@ -139,6 +139,7 @@ type Run struct {
 	Conversation      string          `json:"conversation"`
 	Agent             string          `json:"agent"`
 	ParentRunID       string          `json:"parent_run_id,omitempty"`
+	ReplayOf          string          `json:"replay_of,omitempty" doc:"The run that this one repeats."`
 	Detached          bool            `json:"detached"`
 	Status            string          `json:"status" enum:"queued,running,waiting,completed,error,aborted,interrupted"`
 	WaitingFor        *Wait           `json:"waiting_for,omitempty" doc:"Set while it waits."`

@@ -143,6 +143,12 @@ func (c *Client) Redrive(ctx context.Context, conversation, id, slot string) (ap
 	return do[api.Run](ctx, c, request{method: "POST", path: path(conversation, "runs", id, "redrive"), body: api.RedriveRequest{Slot: slot}})
 }
 
+// Replay dispatches a run that repeats one that has ended. The same key is the same replay;
+// without one it is a new run each time.
+func (c *Client) Replay(ctx context.Context, conversation, id, key string) (api.Run, error) {
+	return do[api.Run](ctx, c, request{method: "POST", path: path(conversation, "runs", id, "replay"), key: key})
+}
+
 // Why asks how a run came to where it is.
 func (c *Client) Why(ctx context.Context, conversation, id string) (api.Why, error) {
 	return do[api.Why](ctx, c, request{method: "GET", path: path(conversation, "runs", id, "why")})

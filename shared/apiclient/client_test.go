@@ -138,6 +138,10 @@ func TestTheClientSpeaksTheWholeAPI(t *testing.T) {
 	if page := must[api.MessagePage](t)(s.Messages(ctx, "c", apiclient.Page{After: "1", Limit: 1})); len(page.Messages) != 1 || page.Messages[0].Text != "hello" {
 		t.Errorf("message 2 is %+v", page)
 	}
+	replay := must[api.Run](t)(s.Replay(ctx, "c", "r", "once"))
+	if again := must[api.Run](t)(s.Replay(ctx, "c", "r", "once")); replay.ReplayOf != "r" || again.ID != replay.ID {
+		t.Errorf("replayed as %+v, then %s", replay, again.ID)
+	}
 	_, err := s.Redrive(ctx, "c", "r", "")
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Code() != "nothing-to-redrive" || p.Status != 409 {

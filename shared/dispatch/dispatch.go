@@ -43,10 +43,12 @@ type Request struct {
 	// Waiter, if set, is woken by the run's milestones and end (subagent.Run.Watch).
 	Waiter string
 	// By is the agent that dispatches, whose own handlers are found first; empty for the API.
-	By      string
-	Awaited bool
-	Notice  subagent.Notice
-	Budget  subagent.Budget
+	By string
+	// ReplayOf is the run that the new one repeats.
+	ReplayOf string
+	Awaited  bool
+	Notice   subagent.Notice
+	Budget   subagent.Budget
 }
 
 // ErrInputTooLarge is returned for an input over MaxInput bytes.
@@ -246,7 +248,7 @@ func (s *start) begin(ctx context.Context, generation int64) (subagent.Run, suba
 		return subagent.Run{}, 0, err
 	}
 	fresh := subagent.Run{
-		Owner: s.req.Owner, ID: s.req.Run, Agent: s.req.Agent, Awaited: s.req.Awaited,
+		Owner: s.req.Owner, ID: s.req.Run, Agent: s.req.Agent, Awaited: s.req.Awaited, ReplayOf: s.req.ReplayOf,
 		Status: subagent.Queued, Generation: generation, Notice: s.req.Notice,
 		DispatchedAt: subagent.At(s.now), Input: input,
 	}
@@ -286,7 +288,7 @@ func (s *start) send(ctx context.Context, row subagent.Run, b subagent.Backbone,
 		return nil
 	}
 	if !known {
-		s.events = append(s.events, s.ledger.NewEvent("run.dispatched", row.ID, "", dispatched{row.Agent, row.Parent}))
+		s.events = append(s.events, s.ledger.NewEvent("run.dispatched", row.ID, "", dispatched{row.Agent, row.Parent, row.ReplayOf}))
 	}
 	// First, so that the log tells of the dispatch before the run, and the job knows
 	// where the log ends.
@@ -299,6 +301,7 @@ func (s *start) send(ctx context.Context, row subagent.Run, b subagent.Backbone,
 type dispatched struct {
 	Agent  string `json:"agent"`
 	Parent string `json:"parent_run_id,omitempty"`
+	Replay string `json:"replay_of,omitempty"`
 }
 
 // existing answers a dispatch that is refused with the run that has its id, if one has.

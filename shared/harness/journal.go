@@ -120,6 +120,8 @@ type taskInput struct {
 	Disabled []string `json:"disabled_tools,omitempty"`
 }
 
+const beginKey = "begin"
+
 func modelKey(n int) string   { return fmt.Sprintf("model:%d", n) }
 func toolKey(n, i int) string { return fmt.Sprintf("tool:%d:%d", n, i) }
 func sendKey(n, i int) string { return fmt.Sprintf("send:%d:%d", n, i) }

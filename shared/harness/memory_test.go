@@ -222,6 +222,10 @@ func (m *memory) Now() time.Time                                            { re
 func (m *memory) Emit(context.Context, string, any) error                   { return nil }
 func (m *memory) Events(context.Context, string) ([]json.RawMessage, error) { return nil, nil }
 
+func (m *memory) Replayed(context.Context, string) (json.RawMessage, bool, error) {
+	return nil, false, nil
+}
+
 func (m *memory) Path(context.Context) (string, error) { return "a", nil }
 
 func (m *memory) State(context.Context, string) (json.RawMessage, error) { return nil, nil }

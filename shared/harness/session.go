@@ -130,13 +130,17 @@ func (s *surface) open(ctx context.Context, x *session, inherited []string) (*se
 		return nil, err
 	}
 	var err error
-	x.begin, err = step(ctx, x, "begin", func(ctx context.Context) (opening, error) {
+	x.begin, err = step(ctx, x, beginKey, func(ctx context.Context) (opening, error) {
 		o := opening{Instructions: s.Instructions, Model: s.ModelName, Disabled: append(s.having(Disabled), inherited...), Approve: s.having(NeedsApproval)}
 		if err := x.signalStart(ctx); err != nil {
 			return o, err
 		}
-		text, active, err := x.background(ctx)
-		o.Context, o.Active = text, active
+		replayed, known, err := x.replayed(ctx)
+		if known {
+			o = replayed
+		} else if err == nil {
+			o.Context, o.Active, err = x.background(ctx)
+		}
 		if err == nil {
 			err = x.started(ctx)
 		}
@@ -156,6 +160,14 @@ func (x *session) signalStart(ctx context.Context) error {
 		return nil
 	}
 	return x.run.Progress(ctx, agent.Progress{Phase: "started"})
+}
+
+// replayed is what the run began with that this one repeats.
+func (x *session) replayed(ctx context.Context) (opening, bool, error) {
+	if x.run == nil {
+		return opening{}, false, nil
+	}
+	return agent.Replayed[opening](ctx, x.run, beginKey)
 }
 
 // background is the text that goes with the task: the caller's own, and what is at work.

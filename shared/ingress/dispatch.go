@@ -36,7 +36,7 @@ func (s *Service) Dispatch(ctx context.Context, req RunRequest) (run subagent.Ru
 		return run, false, err
 	}
 	run, known, err = s.Dispatcher.Start(ctx, dispatch.Request{
-		Owner: req.Owner, Run: s.runID(req), Agent: req.Agent, Input: input, Notice: req.Notice, Budget: req.Budget,
+		Owner: req.Owner, Run: s.runID(req.Owner, req.Run, req.Key), Agent: req.Agent, Input: input, Notice: req.Notice, Budget: req.Budget,
 	})
 	if err != nil || !known || req.Run != "" {
 		return run, known, err
@@ -48,21 +48,34 @@ func (s *Service) Dispatch(ctx context.Context, req RunRequest) (run subagent.Ru
 	return run, known, err
 }
 
-func (s *Service) runID(req RunRequest) string {
+// Replay dispatches a run that repeats another one; known as for Dispatch.
+//
+// Errors: those of control.Control.Replay, and ErrKeyReused if the run that has the key's id
+// repeats another one, or none.
+func (s *Service) Replay(ctx context.Context, o subagent.Owner, of, key string) (run subagent.Run, known bool, err error) {
+	run, known, err = s.Control.Replay(ctx, o, of, s.runID(o, "", key))
+	if err == nil && run.ReplayOf != of {
+		err = ErrKeyReused
+	}
+	return run, known, err
+}
+
+// runID is the one that is asked for, else the key's, else a fresh one.
+func (s *Service) runID(o subagent.Owner, id, key string) string {
 	switch {
-	case req.Run != "":
-		return req.Run
-	case req.Key == "":
+	case id != "":
+		return id
+	case key == "":
 		return "r-" + s.Ledger.Nonce()
 	}
-	return "r-" + ledger.Digest(req.Owner.Tenant + "/" + req.Owner.Conversation + "/run/" + req.Key)[:26]
+	return "r-" + ledger.Digest(o.Tenant + "/" + o.Conversation + "/run/" + key)[:26]
 }
 
 // asksFor reports whether the run is what the request asks for.
 func (s *Service) asksFor(ctx context.Context, req RunRequest, input json.RawMessage, run subagent.Run) (bool, error) {
 	value, err := s.Ledger.StoreValue(ctx, req.Owner, string(input))
 	deadline, silence := req.Budget.Bounds(run.DispatchedAt.Time())
-	return run.Agent == req.Agent && run.Input == value && run.Deadline == deadline && run.Silence == silence &&
+	return run.ReplayOf == "" && run.Agent == req.Agent && run.Input == value && run.Deadline == deadline && run.Silence == silence &&
 		run.Limit() == req.Budget.Allowance() && reflect.DeepEqual(run.Notice, req.Notice), err
 }
 

@@ -40,6 +40,7 @@ const (
 	codeNotAcceptable    = "not-acceptable"
 	codeAgentFixed       = "agent-fixed"
 	codeRunEnded         = "run-ended"
+	codeRunNotEnded      = "run-not-ended"
 	codeNothingToRedrive = "nothing-to-redrive"
 	codeAlreadyEnded     = "already-ended"
 	codeAlreadyAnswered  = "already-answered"
@@ -95,6 +96,8 @@ func kinds() []kind {
 			"The conversation has as many schedules as it may have. Delete one that has ended, or is not needed."},
 		{codeRunEnded, http.StatusConflict, "Run ended",
 			"The run (or turn) has ended, or was given up; nobody reads a message or an answer to it any more."},
+		{codeRunNotEnded, http.StatusConflict, "Run not ended",
+			"Only a run that has ended can be replayed; one that was given up, when nobody watches for its late result any more. Wait for its end, or cancel it."},
 		{codeAlreadyEnded, http.StatusConflict, "Already ended",
 			"The run or turn that waited for this callback has ended, so nobody waits any more. Nothing was changed."},
 		{codeAlreadyAnswered, http.StatusConflict, "Already answered",
@@ -183,6 +186,7 @@ func codeOf(err error) string {
 		{errNotAcceptable, codeNotAcceptable},
 		{ErrAgentFixed, codeAgentFixed},
 		{agent.ErrRunEnded, codeRunEnded},
+		{control.ErrNotEnded, codeRunNotEnded},
 		{control.ErrNothingToRedrive, codeNothingToRedrive},
 		{ErrMessageTooLarge, codeTooLarge},
 		{dispatch.ErrInputTooLarge, codeTooLarge},

@@ -183,6 +183,27 @@ func postRedrive(h *handler, c *call) error {
 	return nil
 }
 
+func postReplay(h *handler, c *call) error {
+	id, err := c.pathID("run")
+	if err != nil {
+		return err
+	}
+	key, err := c.key()
+	if err != nil {
+		return err
+	}
+	row, known, err := h.Replay(c.r.Context(), c.owner, id, key)
+	if err != nil {
+		return err
+	}
+	view, err := h.show(c.r.Context(), row)
+	if err != nil {
+		return err
+	}
+	h.accepted(c, pathPrefix+c.owner.Conversation+"/runs/"+row.ID, known, view)
+	return nil
+}
+
 func getWhy(h *handler, c *call) error {
 	id, err := c.pathID("run")
 	if err != nil {

@@ -13,7 +13,7 @@ func timeOf(t subagent.Time) api.Time { return api.Time{Time: t.Time()} }
 // viewRun shows a row. Output and milestones have rows of their own.
 func viewRun(r subagent.Run, now subagent.Time, t subagent.Terms) api.Run {
 	run := api.Run{
-		ID: r.ID, Conversation: r.Owner.Conversation, Agent: r.Agent, ParentRunID: r.Parent, Detached: !r.Awaited,
+		ID: r.ID, Conversation: r.Owner.Conversation, Agent: r.Agent, ParentRunID: r.Parent, ReplayOf: r.ReplayOf, Detached: !r.Awaited,
 		Status: string(r.Status), Summary: r.Summary, Error: r.Problem, Reason: r.Reason,
 		ChildStillRunning: r.ChildStillRunning(), Attempts: r.Exec.Epoch,
 		Finish: viewSlot(r, subagent.Finish, now, t), GiveUp: viewSlot(r, subagent.GiveUp, now, t),

@@ -35,6 +35,20 @@ type Budget struct {
 // Allowance is what the run and all below it may spend.
 func (b Budget) Allowance() Allowance { return Allowance{Tokens: b.MaxTokens, Cost: b.MaxCost} }
 
+// Budget is what the run was dispatched with, as far as its row tells: the reverse of Bounds.
+func (r Run) Budget() Budget {
+	b := Budget{Max: Unlimited, NoProgress: Unlimited}
+	if r.Deadline != 0 {
+		b.Max = time.Duration(r.Deadline-r.DispatchedAt) * time.Millisecond
+	}
+	if r.Silence != 0 {
+		b.NoProgress = time.Duration(r.Silence) * time.Millisecond
+	}
+	limit := r.Limit()
+	b.MaxTokens, b.MaxCost = limit.Tokens, limit.Cost
+	return b
+}
+
 // Unlimited switches a bound off.
 const Unlimited = time.Duration(-1)
 

@@ -156,6 +156,8 @@ type Run struct {
 	Parent string `json:"parent,omitempty"`
 	// Ancestors are the runs above Parent, the outermost first.
 	Ancestors []string `json:"anc,omitempty"`
+	// ReplayOf is the run that this one repeats, of the same conversation.
+	ReplayOf string `json:"rof,omitempty"`
 	// Awaited: the parent is suspended until this run ends; it is woken, not told.
 	Awaited bool   `json:"aw,omitempty"`
 	Status  Status `json:"st"`
@@ -225,6 +227,12 @@ type Value struct {
 // Outstanding reports whether the run still keeps its conversation's backbone alive:
 // its finish slot is not closed.
 func (r Run) Outstanding() bool { return r.Status != Void && r.Finish.State == Open }
+
+// Replayable reports whether the run can be repeated: it has ended, or nobody watches it
+// any more.
+func (r Run) Replayable() bool {
+	return r.Status.Hard() || r.Status == Interrupted && !r.Outstanding()
+}
 
 // HoldsSlot reports whether the run counts against the cap: giving up frees the
 // place at once, even while the run is still watched.

@@ -19,7 +19,7 @@ func TestAConversationHasOneTurnAtATime(t *testing.T) {
 	}
 	taken := func(turn, holder string, until float64) subagent.Conversation {
 		c := place(turn, holder, until)
-		c.Exec.Epoch = 3
+		c.Exec.Epoch, c.BegunAt = 3, at(until-60)
 		return c
 	}
 	type result = subagent.Conversation

@@ -25,6 +25,7 @@ type Run struct {
 	Conversation      string          `json:"conversation"`
 	Agent             string          `json:"agent"`
 	ParentRunID       string          `json:"parent_run_id,omitempty"`
+	ReplayOf          string          `json:"replay_of,omitempty"`
 	Status            subagent.Status `json:"status"`
 	Summary           string          `json:"summary,omitempty"`
 	Output            json.RawMessage `json:"output,omitempty"`
@@ -39,7 +40,7 @@ func eventOf(d agent.Delivery, now time.Time) Event {
 	return Event{
 		Type: "run." + string(r.Status), Timestamp: api.Time{Time: now},
 		Data: Run{
-			ID: r.ID, Conversation: r.Owner.Conversation, Agent: r.Agent, ParentRunID: r.Parent, Status: r.Status,
+			ID: r.ID, Conversation: r.Owner.Conversation, Agent: r.Agent, ParentRunID: r.Parent, ReplayOf: r.ReplayOf, Status: r.Status,
 			Summary: r.Summary, Output: d.Output, Error: r.Problem, Reason: r.Reason,
 			ChildStillRunning: r.ChildStillRunning, DispatchedAt: api.Time{Time: r.DispatchedAt},
 		},
