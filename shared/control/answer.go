@@ -176,7 +176,7 @@ func (c *Control) reach(ctx context.Context, life ledger.Life, run subagent.Run,
 		}
 		if stored.Name == m.Name {
 			if !taken {
-				err = c.Ledger.Emit(ctx, run.Owner, c.Ledger.NewEvent("run.milestone", run.ID, "", m))
+				err = c.Ledger.Emit(ctx, run.Owner, c.Ledger.NewEvent("run.milestone", run.ID, "", ledger.MilestoneEvent{Name: m.Name, Sequence: m.Sequence, Data: m.Data}))
 			}
 			return m.Sequence + 1, err
 		}

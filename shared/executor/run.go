@@ -289,15 +289,13 @@ func (x *execution) suspend(ctx context.Context, wait subagent.Wait) error {
 	if err := x.watch(ctx, x.row.Owner, wait, x.row.ID); err != nil {
 		return err
 	}
+	// Whoever sees that the run waits finds in the log what for.
+	x.emit(ctx, x.row.Owner, x.notes()...)
 	row, outcome, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
 		return r.HandOn(x.epoch, x.Ledger.Now(), false, 0, wait)
 	})
-	if err != nil {
+	if err != nil || outcome != subagent.Apply {
 		return err
-	}
-	x.emit(ctx, row.Owner, x.notes()...)
-	if outcome != subagent.Apply {
-		return nil
 	}
 	over, err := x.Ledger.Over(ctx, ledger.LifeOf(row), wait)
 	if err != nil {
@@ -311,7 +309,7 @@ func (x *execution) suspend(ctx context.Context, wait subagent.Wait) error {
 		return nil // a tick ends it
 	}
 	// A tick would end it as well, some seconds late.
-	return x.Ledger.SendJob(ctx, subagent.Run{Owner: row.Owner, ID: row.ID}, subagent.Backbone{}, left)
+	return x.wakeIn(ctx, row, left)
 }
 
 // forward hands messages that the task did not read before it ended to whoever is

@@ -135,15 +135,9 @@ func (x *execution) addMilestone(ctx context.Context, name string, data json.Raw
 		case taken && counted:
 			return true, nil
 		}
-		x.emit(ctx, x.row.Owner, append(x.notes(), x.Ledger.NewEvent("run.milestone", x.row.ID, "", milestone{name, sequence, data}))...)
+		x.emit(ctx, x.row.Owner, append(x.notes(), x.Ledger.NewEvent("run.milestone", x.row.ID, "", ledger.MilestoneEvent{Name: name, Sequence: sequence, Data: data}))...)
 		return false, nil
 	}
-}
-
-type milestone struct {
-	Name     string          `json:"name"`
-	Sequence int             `json:"sequence"`
-	Data     json.RawMessage `json:"data,omitempty"`
 }
 
 func bounded(f *float64) *float64 {

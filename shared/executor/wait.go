@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/callback"
@@ -134,7 +135,22 @@ func (e *Executor) asleep(ctx context.Context, hint subagent.Run) (subagent.Run,
 		return row, false, err
 	}
 	over, err := e.Ledger.Over(ctx, ledger.LifeOf(row), row.Wait)
-	return row, !over, err
+	if err != nil || over {
+		return row, !over, err
+	}
+	if left := row.Wait.Until.Time().Sub(e.Ledger.Now()); row.Wait.Until != 0 && left < almost {
+		// The wake at its time came early: clocks differ, and queues count in their own units.
+		err = e.wakeIn(ctx, row, left)
+	}
+	return row, true, err
+}
+
+// almost is how near the end of a wait another wake is sent for it; else a tick ends it.
+const almost = 3 * time.Second
+
+// wakeIn sends a wake for the time when the run's wait ends.
+func (e *Executor) wakeIn(ctx context.Context, row subagent.Run, left time.Duration) error {
+	return e.Ledger.SendJob(ctx, subagent.Run{Owner: row.Owner, ID: row.ID}, subagent.Backbone{}, max(left, 0)+time.Millisecond)
 }
 
 // Signal implements agent.Backend.

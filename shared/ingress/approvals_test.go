@@ -137,6 +137,7 @@ func TestTheFirstOfManyDecisionsStands(t *testing.T) {
 	if len(taken) != 1 || taken[true]+taken[false] != 32 {
 		t.Fatalf("taken: %v", taken)
 	}
+	s.runUntil(run, func(r api.Run) bool { return len(r.Approvals) == 1 && r.Approvals[0].ID == "b" })
 	get[struct{}](s, s.call("POST", path+"b", `{"approved":true}`), 202)
 	run = s.runUntil(run, ended)
 	if want := fmt.Sprintf("map[approved:%v]", taken[true] > 0); decoded(t, run.Output) != want {

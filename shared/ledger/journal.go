@@ -52,6 +52,13 @@ type Milestone struct {
 	Data     json.RawMessage `json:"data,omitempty"`
 }
 
+// MilestoneEvent is the data of a run.milestone event.
+type MilestoneEvent struct {
+	Name     string          `json:"name"`
+	Sequence int             `json:"sequence"`
+	Data     json.RawMessage `json:"data,omitempty"`
+}
+
 // AddMilestone stores the milestone under its sequence unless one is there: then that
 // is returned. The caller is the holder of the run's lease, so a different name means
 // that the run took another way after a crash; both keep their order.
