@@ -29,15 +29,15 @@ const maxSources = 50
 
 // sourcesOf returns the folder among what --sources names, if there is one, and the names of
 // all sources: of the files in the folder, then the URLs.
-func sourcesOf(named, allowed []string) (folder string, sources []string, err error) {
+func sourcesOf(o options) (folder string, sources []string, err error) {
 	var pages []string
-	for _, s := range named {
+	for _, s := range o.sources {
 		s = strings.TrimSpace(s)
 		switch {
-		case strings.HasPrefix(s, "http://"):
+		case strings.HasPrefix(s, "http://") && !o.web.AllowHTTP:
 			return "", nil, fmt.Errorf("the source %s: only https is fetched", s)
-		case strings.HasPrefix(s, "https://"):
-			if err := allowedPage(s, allowed); err != nil {
+		case strings.HasPrefix(s, "https://"), strings.HasPrefix(s, "http://"):
+			if err := allowedPage(s, o.allow); err != nil {
 				return "", nil, err
 			}
 			pages = append(pages, s)
@@ -54,14 +54,15 @@ func sourcesOf(named, allowed []string) (folder string, sources []string, err er
 			return "", nil, err
 		}
 	}
-	sources = append(sources, pages...)
+	slices.Sort(pages)
+	sources = append(sources, slices.Compact(pages)...)
 	switch {
 	case len(sources) == 0:
 		return "", nil, errors.New("there is nothing to read; --sources takes a folder with .txt, .md or .html files, and URLs")
 	case len(sources) > maxSources:
 		return "", nil, fmt.Errorf("there are %d sources; %d can be read at a time", len(sources), maxSources)
 	}
-	return folder, slices.Compact(sources), nil
+	return folder, sources, nil
 }
 
 func allowedPage(address string, allowed []string) error {

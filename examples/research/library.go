@@ -73,7 +73,7 @@ func (l *library) read(ctx context.Context, name string, from func() (string, er
 		err = errors.New("it is empty")
 	}
 	if err == nil {
-		return text, writeWhole(l.place(name), text)
+		return text, writeWhole(l.place(name), text, 0o600)
 	}
 	if ctx.Err() == nil && ctx.Value(sourceKey{}) == name {
 		return "", harness.Terminal(err)
@@ -152,7 +152,7 @@ func (l *library) place(name string) string {
 }
 
 // writeWhole writes a file that is there whole or not at all.
-func writeWhole(name, text string) error {
+func writeWhole(name, text string, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func writeWhole(name, text string) error {
 		return err
 	}
 	_, err = io.WriteString(file, text)
-	err = errors.Join(err, file.Sync(), file.Close())
+	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
 	if err == nil {
 		err = os.Rename(file.Name(), name)
 	}

@@ -33,7 +33,7 @@ type project struct {
 
 // prepare checks what is asked before anything runs.
 func prepare(o options) (*project, error) {
-	folder, sources, err := sourcesOf(o.sources, o.allow)
+	folder, sources, err := sourcesOf(o)
 	if err != nil {
 		return nil, err
 	}

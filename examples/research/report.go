@@ -48,7 +48,7 @@ func (p *project) save(text string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return harness.Terminal(fmt.Errorf("looking for an older report: %w", err))
 	}
-	if err := errors.Join(writeWhole(p.copyOfReport(), text), writeWhole(p.report, text)); err != nil {
+	if err := errors.Join(writeWhole(p.copyOfReport(), text, 0o600), writeWhole(p.report, text, 0o644)); err != nil {
 		return harness.Terminal(fmt.Errorf("writing the report: %w", err))
 	}
 	return nil
@@ -127,7 +127,10 @@ func (p *project) load(ctx context.Context, v subagent.Value, into any) error {
 	return nil
 }
 
-var bracketed = regexp.MustCompile(`\[([^\]\n]*)\]`)
+var (
+	bracketed = regexp.MustCompile(`\[([^\]\n]*)\]`)
+	linked    = regexp.MustCompile(`\]\(`)
+)
 
 // render makes the report. Its errors tell the model what is wrong with the answer.
 func render(in reportArgs, j job, read []outcome) (string, error) {
@@ -143,6 +146,8 @@ func render(in reportArgs, j job, read []outcome) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
+	case linked.MatchString(in.Answer):
+		return "", errors.New("the answer has a link; name sources in brackets, without an address behind them")
 	case cited == 0 && len(used) > 0:
 		return "", errors.New("the answer names no source; put the name of its source in brackets behind each statement")
 	}
