@@ -67,6 +67,8 @@ type Info struct {
 	Source            string
 	Progress          subagent.Progress
 	DispatchedAt      time.Time
+	// Input is filled in by Work.Runs and Work.Inspect, up to 200 KB.
+	Input json.RawMessage
 }
 
 // Protect calls user code and turns a panic of it into an error. Called by whoever calls

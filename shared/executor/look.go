@@ -17,8 +17,12 @@ func (e *Executor) inspect(ctx context.Context, o subagent.Owner, id string) (ag
 	if err != nil {
 		return agent.Result{}, err
 	}
+	info, err := e.info(ctx, row)
+	if err != nil {
+		return agent.Result{}, err
+	}
 	output, err := e.Ledger.LoadValue(ctx, o, row.Output)
-	return agent.Result{Info: agent.InfoOf(row), Output: json.RawMessage(output)}, err
+	return agent.Result{Info: info, Output: json.RawMessage(output)}, err
 }
 
 func (e *Executor) milestones(ctx context.Context, o subagent.Owner, id string) ([]agent.Milestone, error) {

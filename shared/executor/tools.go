@@ -65,11 +65,30 @@ func encodeInput(input any) (json.RawMessage, error) {
 
 func (e *Executor) active(ctx context.Context, o subagent.Owner) ([]agent.Info, error) {
 	rows, err := e.Control.Active(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	infos := make([]agent.Info, len(rows))
 	for i, r := range rows {
-		infos[i] = agent.InfoOf(r)
+		if infos[i], err = e.info(ctx, r); err != nil {
+			return nil, err
+		}
 	}
-	return infos, err
+	return infos, nil
+}
+
+// info describes a run with its input. One that is a blob is left out: who lists runs wants to
+// know what they are about, and pays for each byte.
+func (e *Executor) info(ctx context.Context, r subagent.Run) (agent.Info, error) {
+	info := agent.InfoOf(r)
+	if r.Input.Blob != "" {
+		return info, nil
+	}
+	input, err := e.Ledger.LoadValue(ctx, r.Owner, r.Input)
+	if input != "" {
+		info.Input = json.RawMessage(input)
+	}
+	return info, err
 }
 
 const eventPage = 500

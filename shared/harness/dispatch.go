@@ -50,23 +50,30 @@ func subagentTools(sub Subagent) (ask, background Tool) {
 // dispatch starts the subagent's run. Its id is made of the run's and the call's: made
 // again, the call finds the same child.
 func (x *session) dispatch(ctx context.Context, key string, sub Subagent, args json.RawMessage, awaited bool) (agent.Info, error) {
-	input := args
-	if sub.Input == nil {
-		var in taskInput
-		if err := json.Unmarshal(args, &in); err != nil {
-			return agent.Info{}, err
-		}
-		in.Disabled = x.begin.Disabled
-		raw, err := json.Marshal(in)
-		if err != nil {
-			return agent.Info{}, err
-		}
-		input = raw
+	input, err := x.inputFor(sub, args)
+	if err != nil {
+		return agent.Info{}, err
 	}
 	return x.work.Dispatch(ctx, agent.Dispatch{
 		Key: key, Agent: sub.Name, Input: input, Awaited: awaited,
 		Notice: subagent.Notice{Message: !awaited}, Budget: sub.Budget,
 	})
+}
+
+// inputFor is the input of a subagent. An agent is told which tools are disabled for it; one
+// that takes an input of its own then gets that as the text of its task.
+func (x *session) inputFor(sub Subagent, args json.RawMessage) (json.RawMessage, error) {
+	in := taskInput{Task: string(args)}
+	switch {
+	case sub.Input == nil:
+		if err := json.Unmarshal(args, &in); err != nil {
+			return nil, err
+		}
+	case !sub.agent || len(x.begin.Disabled) == 0:
+		return args, nil
+	}
+	in.Disabled = x.begin.Disabled
+	return json.Marshal(in)
 }
 
 // untold leaves an error that the model can do something about as it is, and asks for
@@ -128,10 +135,14 @@ func childOutcome(r agent.Result, sub Subagent) outcome {
 	return outcome{Text: string(raw), Failed: true}
 }
 
+// shownTask is how much of its task is shown with background work, in bytes.
+const shownTask = 200
+
 // workItem is background work as the model sees it.
 type workItem struct {
 	ID         string          `json:"id"`
 	Subagent   string          `json:"subagent"`
+	Task       string          `json:"task,omitempty"`
 	Status     subagent.Status `json:"status"`
 	Progress   string          `json:"progress,omitempty"`
 	AgeSeconds int64           `json:"age_seconds"`
@@ -139,6 +150,9 @@ type workItem struct {
 
 func itemOf(r agent.Info, now time.Time) workItem {
 	item := workItem{ID: r.ID, Subagent: r.Agent, Status: r.Status, AgeSeconds: int64(now.Sub(r.DispatchedAt).Seconds())}
+	if task, _, err := readTask(r.Input); err == nil { // what no agent takes is no agent's
+		item.Task = head(task, shownTask)
+	}
 	if f := r.Progress.Fraction; f != nil {
 		item.Progress = fmt.Sprintf("%.0f%%", *f*100)
 	}

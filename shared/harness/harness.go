@@ -71,6 +71,8 @@ type Subagent struct {
 	Budget subagent.Budget
 	// structured: it has an output schema. Register finds out.
 	structured bool
+	// agent: it is an Agent, not a task in Go. Register finds out.
+	agent bool
 }
 
 // Policy says whether a tool may be called.

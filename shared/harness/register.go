@@ -65,7 +65,7 @@ func link(r *agent.Registry, byName map[string]Agent, a Agent) (Agent, error) {
 			if sub.Description == "" {
 				sub.Description = child.Description
 			}
-			sub.structured = child.OutputSchema != nil
+			sub.agent, sub.structured = true, child.OutputSchema != nil
 			continue
 		}
 		if _, ok := r.Task(sub.Name); !ok {
