@@ -65,7 +65,7 @@ func (e *BudgetError) Whose() string {
 
 func (e *BudgetError) Error() string {
 	whose := e.Whose()
-	if used := e.Spent.Plus(e.Reserved); e.Limit.Tokens > 0 && used.Tokens()+e.Estimate.Tokens() > e.Limit.Tokens {
+	if then := e.Spent.Plus(e.Reserved).Plus(e.Estimate); e.Limit.Tokens > 0 && then.Tokens() > e.Limit.Tokens {
 		return fmt.Sprintf("budget exceeded: %s may use %d tokens and has used %d, with %d reserved; the next call may take %d",
 			whose, e.Limit.Tokens, e.Spent.Tokens(), e.Reserved.Tokens(), e.Estimate.Tokens())
 	}

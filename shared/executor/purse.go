@@ -140,6 +140,7 @@ func (p *purse) update(ctx context.Context, of ledger.AccountOf, rule func(subag
 }
 
 func spendOf(u subagent.Usage, costs func(subagent.Usage) money.USD, priced bool) subagent.Spend {
+	u = u.NotNegative()
 	s := subagent.Spend{Usage: u, Calls: 1}
 	if priced {
 		s.Cost = costs(u)

@@ -186,6 +186,24 @@ func TestAModelWithoutAPriceIsCountedInTokensOnly(t *testing.T) {
 	}
 }
 
+// A vendor that does not know how many there were may say -1.
+func TestACountBelowZeroGivesNothingBack(t *testing.T) {
+	x := newTill(t, subagent.Allowance{Tokens: 100})
+	p := x.purse()
+	for i, u := range []subagent.Usage{{Input: 60}, {Input: -50, Output: 10, CacheRead: -1}} {
+		c := agent.Call{Key: fmt.Sprintf("ask:%d", i), Models: []string{"script"}, Usage: u}
+		if err := p.Reserve(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Settle(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := p.spent().Usage, (subagent.Usage{Input: 60, Output: 10}); got != want {
+		t.Errorf("spent %+v, want %+v", got, want)
+	}
+}
+
 func TestALostAnswerIsPaidAndMayBeAskedAgain(t *testing.T) {
 	for name, limits := range map[string][]subagent.Allowance{"without a limit": nil, "with one": {{Tokens: 1000}}} {
 		t.Run(name, func(t *testing.T) {

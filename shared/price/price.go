@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"regexp"
 	"strings"
@@ -198,7 +199,13 @@ func (e Entry) Ceiling(u subagent.Usage) money.USD {
 
 const million = 1_000_000
 
+// dearest is what one kind of token costs at most: four of them add up to an amount.
+const dearest = math.MaxInt64 / 4
+
 func part(tokens int64, perMillion money.USD) money.USD {
 	tokens = max(tokens, 0)
+	if perMillion > 0 && tokens/million >= int64(dearest/perMillion) {
+		return dearest
+	}
 	return money.USD(tokens/million)*perMillion + (money.USD(tokens%million)*perMillion+million-1)/million
 }

@@ -94,6 +94,20 @@ func TestEachKindOfTokenHasItsPrice(t *testing.T) {
 	}
 }
 
+func TestMoreTokensNeverCostLess(t *testing.T) {
+	opus, _ := standard(t).Find("claude-opus-5")
+	for name, of := range map[string]func(subagent.Usage) money.USD{"cost": opus.Cost, "ceiling": opus.Ceiling} {
+		last := money.USD(0)
+		for n := int64(1); n > 0; n *= 2 {
+			got := of(subagent.Usage{Input: n, Output: n, CacheRead: n, CacheWrite: n})
+			if got < last {
+				t.Fatalf("the %s of four times %d tokens is %v, that of half as many %v", name, n, got, last)
+			}
+			last = got
+		}
+	}
+}
+
 func TestALongPromptMakesTheWholeCallDearer(t *testing.T) {
 	haiku, _ := standard(t).Find("claude-haiku-5-5")
 	short := haiku.Cost(subagent.Usage{Input: 40_000, CacheRead: 60_000, Output: 1_000_000})

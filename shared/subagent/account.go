@@ -2,6 +2,7 @@ package subagent
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,10 +19,24 @@ type Usage struct {
 }
 
 // Prompt is all that went into the model.
-func (u Usage) Prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite }
+func (u Usage) Prompt() int64 { return plus(plus(u.Input, u.CacheRead), u.CacheWrite) }
 
 // Tokens is all of them.
-func (u Usage) Tokens() int64 { return u.Prompt() + u.Output }
+func (u Usage) Tokens() int64 { return plus(u.Prompt(), u.Output) }
+
+// NotNegative takes counts below zero, of a vendor that does not know, for zero.
+func (u Usage) NotNegative() Usage {
+	return Usage{max(u.Input, 0), max(u.Output, 0), max(u.CacheRead, 0), max(u.CacheWrite, 0)}
+}
+
+// plus adds what is never negative and stops at the largest number: a sum that ran over would
+// be within each limit.
+func plus[T ~int64](a, b T) T {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
 
 // Spend is what model calls cost.
 type Spend struct {
@@ -37,12 +52,12 @@ type Spend struct {
 
 // Plus returns the sum.
 func (s Spend) Plus(t Spend) Spend {
-	s.Input += t.Input
-	s.Output += t.Output
-	s.CacheRead += t.CacheRead
-	s.CacheWrite += t.CacheWrite
+	s.Input = plus(s.Input, t.Input)
+	s.Output = plus(s.Output, t.Output)
+	s.CacheRead = plus(s.CacheRead, t.CacheRead)
+	s.CacheWrite = plus(s.CacheWrite, t.CacheWrite)
 	s.Calls += t.Calls
-	s.Cost += t.Cost
+	s.Cost = plus(s.Cost, t.Cost)
 	s.Unpriced += t.Unpriced
 	s.Uncertain += t.Uncertain
 	return s
@@ -71,10 +86,10 @@ func (a Allowance) Covers(s Spend) bool {
 // Plus raises each bound that there is.
 func (a Allowance) Plus(more Allowance) Allowance {
 	if a.Tokens > 0 {
-		a.Tokens += more.Tokens
+		a.Tokens = plus(a.Tokens, more.Tokens)
 	}
 	if a.Cost > 0 {
-		a.Cost += more.Cost
+		a.Cost = plus(a.Cost, more.Cost)
 	}
 	return a
 }
@@ -171,8 +186,8 @@ func (a Account) Raise(question string, more Allowance) (Account, Outcome) {
 		return a, Mine
 	}
 	a.Asked = a.Asked.With(question)
-	a.Raised.Tokens += more.Tokens
-	a.Raised.Cost += more.Cost
+	a.Raised.Tokens = plus(a.Raised.Tokens, more.Tokens)
+	a.Raised.Cost = plus(a.Raised.Cost, more.Cost)
 	return a, Apply
 }
 

@@ -3,6 +3,7 @@ package subagent_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -239,5 +240,23 @@ func TestKeysThatAreCountedThroughTakeNoRoom(t *testing.T) {
 		if err := json.Unmarshal(raw, &back); err != nil || !back.Has(odd) {
 			t.Errorf("%q is not in %s, %v", odd, raw, err)
 		}
+	}
+}
+
+// A sum of what vendors report must not run over and so be within each limit.
+func TestASumThatIsTooLargeForANumberIsWithinNoLimit(t *testing.T) {
+	huge := Spend{Usage: Usage{Input: math.MaxInt64, Output: math.MaxInt64, CacheRead: 1, CacheWrite: 1}, Calls: 1, Cost: math.MaxInt64}
+	for _, limit := range []Allowance{{Tokens: 100}, {Cost: money.Dollar}} {
+		if _, o := (Account{}).Reserve("k", "me", huge, limit); o != Full {
+			t.Errorf("a huge estimate under %+v: %v", limit, o)
+		}
+		a := Account{Spent: huge, Open: map[string]Hold{"other": {By: "x", Estimate: huge}}}
+		if _, o := a.Reserve("k", "me", cost(1, 1), limit); o != Full {
+			t.Errorf("after a huge call under %+v: %v", limit, o)
+		}
+	}
+	a, _ := Account{Raised: Allowance{Tokens: math.MaxInt64}}.Raise("q", Allowance{Tokens: 5})
+	if _, o := a.Reserve("k", "me", cost(200, 0), Allowance{Tokens: 100}); o != Apply {
+		t.Errorf("under a limit that was raised beyond the largest number: %v", o)
 	}
 }
