@@ -613,3 +613,45 @@ func TestAConversationThatIsTooFarBehindIsBusy(t *testing.T) {
 		w.must(err)
 	})
 }
+
+// What is waited for may come after the code has looked and before the row says that it
+// waits: nobody is there to be woken then, and the wait is over at once all the same.
+func TestTheEndThatComesBetweenTheLookAndTheWaitIsSeen(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.waiter("boss", func(ctx context.Context, r *agent.Run) (string, error) {
+			if _, err := r.Dispatch(ctx, agent.Dispatch{RunID: "child", Agent: "done", Awaited: true}); err != nil {
+				return "", err
+			}
+			_, err := r.Await(ctx, "child")
+			if errors.Is(err, agent.ErrSuspended) {
+				w.must(w.Executor.Run(w.ctx(), w.take(platform.Runs)[0])) // the child, meanwhile
+				w.take(platform.Runs)                                     // its wake finds the lease held
+			}
+			return "", err
+		})
+		w.open()
+		w.dispatch(request("boss", "boss", quietly))
+		w.drain(platform.Runs)
+		w.want("boss", w.run("boss").Status, subagent.Completed)
+	})
+}
+
+func TestTheAnswerThatComesBetweenTheLookAndTheWaitIsSeen(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.waitingChat(func(ctx context.Context, t *agent.Turn) (string, error) {
+			d, err := t.Approve(ctx, agent.Question{Name: "ok", Title: "OK?"}, time.Hour)
+			if errors.Is(err, agent.ErrSuspended) {
+				who := control.Asker{Owner: owner, Turn: t.ID}
+				w.must(w.Service.Control.Decide(w.ctx(), who, "ok", agent.Decision{Approved: true}))
+			}
+			return fmt.Sprint(d.Approved), err
+		})
+		w.open()
+		turn := w.say("go")
+		r, _ := w.receive(platform.Turns)
+		w.must(w.Executor.Turn(w.ctx(), w.wakeOf(r), r.Receives))
+		w.must(w.Receiver().Acknowledge(w.ctx(), r))
+		w.want("wakes, of the answer and of the look", len(w.take(platform.Turns)), 2)
+		w.want("waits", w.turn(turn.ID).Status, subagent.Queued)
+	})
+}

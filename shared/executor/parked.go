@@ -50,6 +50,11 @@ func (h *hold) suspend(ctx context.Context) error {
 		return h.again(ctx, time.Second, err)
 	}
 	h.emit(ctx, h.turn.Owner, h.notes()...)
+	// First, since its message may be at its last receive: from here on a tick goes on with
+	// the turn whatever becomes of us.
+	if err := h.Dispatcher.ReserveTurn(ctx, h.turn.Owner, h.turn.ID); err != nil {
+		return h.again(ctx, time.Second, err)
+	}
 	c, outcome, err := h.Ledger.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
 		return c.Suspend(h.token, wait)
 	})
@@ -59,16 +64,16 @@ func (h *hold) suspend(ctx context.Context) error {
 	if !outcome.OK() {
 		return &RetryError{Err: fmt.Errorf("turn %s: %w", h.turn.ID, agent.ErrLeaseLost)}
 	}
-	over, err := h.keepWaiting(ctx, c, h.turn)
+	// What came before the row said that the turn waits found nobody to wake.
+	over, err := h.Ledger.Over(ctx, ledger.LifeOfTurn(h.turn), c.Wait)
 	if err != nil || !over {
 		return err
 	}
 	return h.Ledger.SendTurn(ctx, h.turn, "over-"+h.Ledger.Nonce())
 }
 
-// keepWaiting makes sure that ticks look after a turn that waits, before its message goes.
-// Then it reports whether the wait is over: what came before the row said that the turn
-// waits, and found nobody to wake, is seen here.
+// keepWaiting makes sure that ticks look after a turn that waits, before the message goes that
+// has found it so, and reports whether the wait is over.
 func (e *Executor) keepWaiting(ctx context.Context, c subagent.Conversation, t subagent.Turn) (over bool, err error) {
 	if err := e.Dispatcher.ReserveTurn(ctx, t.Owner, t.ID); err != nil {
 		return false, err
