@@ -153,3 +153,34 @@ func TestTheBackgroundWorkOfAnotherRootIsNotFound(t *testing.T) {
 		w.want("its inbox", w.run("other").Inbox, 0)
 	})
 }
+
+// Hooks are an agent's own, wherever it stands: those above it hear nothing of what it does,
+// and each sees by which agents it was sent off.
+func TestHooksBelongToTheirAgentAndSeeItsPath(t *testing.T) {
+	bubble(t, func(w *world) {
+		hooks := func(of string) harness.Hooks {
+			return harness.Hooks{
+				Start: func(_ context.Context, v harness.View) error {
+					w.record("hooks of %s: %s begins as %s", of, v.Agent, v.Path)
+					return nil
+				},
+				AfterModel: func(_ context.Context, v harness.View, r model.Response) {
+					w.record("hooks of %s: %s said %q", of, v.Agent, r.Text)
+				},
+			}
+		}
+		w.must(harness.Register(w.agents,
+			harness.Agent{Name: "lead", Model: lead{ID: "c", Name: "ask_helper", Arguments: json.RawMessage(`{"task":"help"}`)}, Hooks: hooks("lead"), Subagents: []harness.Subagent{{Name: "helper"}}},
+			harness.Agent{Name: "helper", Model: asked{w}, Hooks: hooks("helper")}))
+		w.start()
+		req := request("r1", "lead", quietly)
+		req.Input = raw("go")
+		w.dispatch(req)
+		w.pass(time.Minute)
+		w.want("heard", w.called("hooks"), []string{
+			"hooks of lead: lead begins as lead", `hooks of lead: lead said ""`,
+			"hooks of helper: helper begins as lead/helper", `hooks of helper: helper said "fine"`,
+			`hooks of lead: lead said "fine"`,
+		})
+	})
+}
