@@ -116,6 +116,7 @@ func TestJoins(t *testing.T) {
 		{"two of three", agent.Join{Need: 2}, []string{"c3", "c1"}, "completed running completed"},
 		{"the deadline", agent.Join{Within: time.Hour}, []string{"c1"}, "completed running running"},
 		{"nobody in time", agent.Join{Within: time.Hour, Need: 1}, nil, "running running running"},
+		{"one that is named twice counts once", agent.Join{Runs: []string{"c1"}, Need: 2}, []string{"c1", "c3"}, "completed completed running completed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(w *world) {
@@ -560,6 +561,11 @@ func TestAClearEndsWaits(t *testing.T) {
 		again := w.say("hello")
 		w.pass(time.Second)
 		w.want("again", w.turn(again.ID).Status, subagent.Completed)
+		w.dispatch(request("r1", "outside", quietly))
+		w.pass(time.Second)
+		err = w.Service.Control.Finish(w.ctx(), old, agent.CallbackResult{})
+		w.want("token of another life", errors.Is(err, callback.ErrToken), true)
+		w.want("untouched", w.run("r1").Status, subagent.Waiting)
 	})
 }
 
