@@ -42,7 +42,8 @@ func (w *Work) Await(ctx context.Context, run string) (Result, error) {
 // Join says which runs to wait for.
 type Join struct {
 	Runs []string
-	// Need is how many of them must have ended; zero means all.
+	// Need is how many of them must have ended; zero means all. One that is named twice
+	// counts once.
 	Need int
 	// Within bounds the wait; zero means no bound but that of a turn.
 	Within time.Duration
@@ -56,16 +57,22 @@ func (w *Work) Join(ctx context.Context, key string, j Join) ([]Result, error) {
 	if len(j.Runs) == 0 {
 		return nil, nil
 	}
+	var runs []string
+	for _, id := range j.Runs {
+		if !slices.Contains(runs, id) {
+			runs = append(runs, id)
+		}
+	}
 	need := j.Need
-	if need <= 0 || need > len(j.Runs) {
-		need = len(j.Runs)
+	if need <= 0 || need > len(runs) {
+		need = len(runs)
 	}
 	seen, err := keep(ctx, w, "#join:"+key, func(ctx context.Context) ([]subagent.Status, error) {
 		until, err := w.until(ctx, key, j.Within)
 		if err != nil {
 			return nil, err
 		}
-		if err := w.backend.Wait(ctx, subagent.Wait{Runs: j.Runs, Need: need, Until: until}); err != nil {
+		if err := w.backend.Wait(ctx, subagent.Wait{Runs: runs, Need: need, Until: until}); err != nil {
 			return nil, err
 		}
 		seen := make([]subagent.Status, len(j.Runs))

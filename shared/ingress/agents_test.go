@@ -46,6 +46,20 @@ func TestAnOperatorDisablesAnAgentAndEnablesItAgain(t *testing.T) {
 	get[api.Turn](s, s.call("POST", turns, `{"message":"m"}`), 202)
 }
 
+// The refusal is told in the conversation: trying the turn again would not help.
+func TestAConversationIsToldThatAnAgentIsDisabledOrInMaintenance(t *testing.T) {
+	s := open(t, options{})
+	for body, want := range map[string]string{
+		`{"enabled":false,"maintenance":"off"}`:   "not dispatched: the agent is disabled",
+		`{"enabled":true,"maintenance":"reject"}`: "not dispatched: the agent is in maintenance",
+	} {
+		s.control("lab-echo", body)
+		if said := s.say("c", `{"message":"dispatch lab-echo {}"}`); !strings.HasPrefix(said, want) {
+			t.Errorf("with %s it says %q, want %q", body, said, want)
+		}
+	}
+}
+
 func TestMaintenanceRefusesOrAcceptsByChoice(t *testing.T) {
 	s := open(t, options{idle: true})
 	s.control("lab", `{"enabled":true,"maintenance":"reject"}`)

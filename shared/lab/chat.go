@@ -64,7 +64,7 @@ func dispatch(ctx context.Context, t *agent.Turn, rest string) (string, error) {
 	var full *agent.CapError
 	switch {
 	case errors.As(err, &full), errors.Is(err, agent.ErrUnknownAgent), errors.Is(err, agent.ErrUnknownHandler),
-		errors.Is(err, subagent.ErrInvalidBudget):
+		errors.Is(err, subagent.ErrInvalidBudget), errors.Is(err, agent.ErrAgentDisabled), errors.Is(err, agent.ErrInMaintenance):
 		return "not dispatched: " + err.Error(), nil
 	case err != nil:
 		return "", agent.Retryable(err)
