@@ -119,15 +119,22 @@ func (p *purse) read(ctx context.Context) ([]subagent.Account, error) {
 	return accounts, nil
 }
 
+// forget drops what was seen in a transaction that came to nothing.
+func (p *purse) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	clear(p.seen)
+}
+
 // update applies a rule to an account and remembers what is stored then.
-func (p *purse) update(ctx context.Context, of ledger.AccountOf, rule func(subagent.Account) (subagent.Account, subagent.Outcome)) (subagent.Account, subagent.Outcome, error) {
+func (p *purse) update(ctx context.Context, l *ledger.Ledger, of ledger.AccountOf, rule func(subagent.Account) (subagent.Account, subagent.Outcome)) (subagent.Account, subagent.Outcome, error) {
 	var hint *subagent.Account
 	p.mu.Lock()
 	if a, ok := p.seen[of]; ok {
 		hint = &a
 	}
 	p.mu.Unlock()
-	a, outcome, err := p.exec.Ledger.UpdateAccount(ctx, of, hint, rule)
+	a, outcome, err := l.UpdateAccount(ctx, of, hint, rule)
 	if err != nil {
 		return a, outcome, err
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/money"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -24,26 +25,44 @@ func (p *purse) Reserve(ctx context.Context, c agent.Call) error {
 	if !p.limited(c) {
 		return nil
 	}
-	for i, of := range p.accounts() {
-		account, outcome, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
-			return a.Reserve(p.key(of, c.Key), p.by, estimate, limits[i])
-		})
-		if err != nil {
-			return err
-		}
-		if outcome.OK() {
-			continue
-		}
-		if err := p.refused(ctx, c.Key, i); err != nil {
-			return err
-		}
-		refusal := &agent.BudgetError{Limit: limits[i].Plus(account.Raised), First: limits[i], Spent: account.Spent, Reserved: account.Reserved(), Estimate: estimate}
-		if i > 0 {
-			refusal.Run = p.payers[i-1].Run
-		}
-		return refusal
+	at, account, err := p.reserve(ctx, c.Key, estimate, limits)
+	if !errors.Is(err, errRefused) {
+		return err
 	}
-	return nil
+	if err := p.refused(ctx, c.Key, at); err != nil {
+		return err
+	}
+	refusal := &agent.BudgetError{Limit: limits[at].Plus(account.Raised), First: limits[at], Spent: account.Spent, Reserved: account.Reserved(), Estimate: estimate}
+	if at > 0 {
+		refusal.Run = p.payers[at-1].Run
+	}
+	return refusal
+}
+
+var errRefused = errors.New("an account refuses the call")
+
+// reserve reserves the call in all accounts, together where the platform can do that. With
+// errRefused it returns the account that refuses, and its place.
+func (p *purse) reserve(ctx context.Context, key string, estimate subagent.Spend, limits []subagent.Allowance) (at int, account subagent.Account, err error) {
+	err = p.exec.Ledger.Atomically(ctx, func(l *ledger.Ledger) error {
+		for i, of := range p.accounts() {
+			a, outcome, err := p.update(ctx, l, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+				return a.Reserve(p.key(of, key), p.by, estimate, limits[i])
+			})
+			if err != nil {
+				return err
+			}
+			if !outcome.OK() {
+				at, account = i, a
+				return errRefused
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		p.forget()
+	}
+	return at, account, err
 }
 
 // refused undoes what was reserved before the account that refuses, and books what a dead
@@ -54,7 +73,7 @@ func (p *purse) refused(ctx context.Context, key string, at int) error {
 		return err
 	}
 	of := p.accounts()[at]
-	_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+	_, _, err := p.update(ctx, p.exec.Ledger, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
 		return a.Abandon(p.key(of, key), p.by)
 	})
 	return err
@@ -68,7 +87,7 @@ func (p *purse) Raise(ctx context.Context, question string, over *agent.BudgetEr
 			of = p.trees[i]
 		}
 	}
-	_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+	_, _, err := p.update(ctx, p.exec.Ledger, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
 		return a.Raise(p.key(of, question), over.More())
 	})
 	return err
@@ -81,14 +100,14 @@ func (p *purse) Settle(ctx context.Context, c agent.Call) error {
 		return err
 	}
 	spend := p.actual(c)
-	_, outcome, err := p.update(ctx, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+	_, outcome, err := p.update(ctx, p.exec.Ledger, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
 		return a.Record(c.Key, spend)
 	})
 	if err != nil {
 		return err
 	}
 	for _, tree := range p.trees {
-		_, _, err := p.update(ctx, tree, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+		_, _, err := p.update(ctx, p.exec.Ledger, tree, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
 			return a.Settle(p.key(tree, c.Key), spend)
 		})
 		if err != nil {
@@ -146,7 +165,7 @@ func (p *purse) forfeit(ctx context.Context, key string, lost subagent.Spend) er
 	switch {
 	case p.limited(held.call):
 		for _, of := range p.accounts() {
-			_, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+			_, _, err := p.update(ctx, p.exec.Ledger, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
 				return a.Forfeit(p.key(of, key), p.by, lost)
 			})
 			if err != nil {
@@ -154,7 +173,7 @@ func (p *purse) forfeit(ctx context.Context, key string, lost subagent.Spend) er
 			}
 		}
 	case lost.Calls > 0:
-		if _, _, err := p.update(ctx, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Add(lost) }); err != nil {
+		if _, _, err := p.update(ctx, p.exec.Ledger, p.own, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Add(lost) }); err != nil {
 			return err
 		}
 	}
@@ -171,7 +190,7 @@ func (p *purse) Spend(ctx context.Context, c agent.Call) error {
 	}
 	if !accounts[0].Settled.Has(c.Key) {
 		for _, tree := range p.trees {
-			_, _, err := p.update(ctx, tree, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+			_, _, err := p.update(ctx, p.exec.Ledger, tree, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
 				return a.Reserve(p.key(tree, c.Key), spender, subagent.Spend{}, subagent.Allowance{})
 			})
 			if err != nil {
@@ -211,7 +230,7 @@ func (p *purse) behindFence(ctx context.Context, since subagent.Time) error {
 		return nil
 	}
 	for _, of := range p.accounts() {
-		if _, _, err := p.update(ctx, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Fence(late) }); err != nil {
+		if _, _, err := p.update(ctx, p.exec.Ledger, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) { return a.Fence(late) }); err != nil {
 			return err
 		}
 	}

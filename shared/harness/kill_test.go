@@ -216,7 +216,9 @@ func checkMoney(t *testing.T, data string) {
 			tree = accounts[1]
 		}
 	}
-	if tree.Spent != sum || tree.Spent.Calls != 8 || tree.Spent.Uncertain != 4 || len(tree.Open) != 0 {
-		t.Errorf("the tree's account: %+v; its runs' together: %+v; want 8 calls, 4 of them in doubt, and nothing open", tree, sum)
+	// The helper works beside the lead: a kill in one of the two may catch the other's call
+	// reserved and not begun, which is in doubt as well.
+	if doubt := tree.Spent.Uncertain; tree.Spent != sum || doubt < 4 || doubt > 5 || tree.Spent.Calls != 4+doubt || len(tree.Open) != 0 {
+		t.Errorf("the tree's account: %+v; its runs' together: %+v; want 4 calls, 4 or 5 more in doubt, and nothing open", tree, sum)
 	}
 }
