@@ -37,8 +37,7 @@ type demoMessage struct {
 	Source string `json:"source"`
 	Text   string `json:"text"`
 	// Run is the background run that an injected message tells of.
-	Run       string `json:"run_id,omitempty"`
-	Milestone string `json:"milestone,omitempty"`
+	Run string `json:"run_id,omitempty"`
 	// AnswerMS is how long the user waited for this reply.
 	AnswerMS *int64 `json:"answer_ms,omitempty"`
 }
@@ -55,8 +54,10 @@ type demoProgress struct {
 // demoReport sums the conversation up.
 type demoReport struct {
 	Data string `json:"data"`
-	// DispatchMS is how long the first turn took, which sent the importer off.
+	// DispatchMS is how long the first turn took, which sent the importer off and waited for the
+	// columns; WaitedMS of that no process held it.
 	DispatchMS int64 `json:"dispatch_ms"`
+	WaitedMS   int64 `json:"waited_ms"`
 	// Meanwhile are the user's turns that were answered while an import ran.
 	Meanwhile []demoAnswer `json:"answered_meanwhile"`
 	Imports   []demoImport `json:"imports"`

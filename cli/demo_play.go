@@ -124,7 +124,7 @@ func (p *play) open(ctx context.Context, dir string) error {
 	if err := importagent.Register(agents, options, importagent.Chat{Folder: dir}); err != nil {
 		return err
 	}
-	agents.FormatCompletion, agents.FormatMilestone = importagent.FormatCompletion, importagent.FormatMilestone
+	agents.FormatCompletion = importagent.FormatCompletion
 	var err error
 	p.stack, err = serve.Open(ctx, serve.Options{Dir: dir, Agents: agents, Show: p.progress})
 	return err
@@ -299,7 +299,7 @@ func (p *play) message(ctx context.Context, m ledger.Message) (demoMessage, erro
 		return demoMessage{}, err
 	}
 	told := demoMessage{
-		Seq: m.Seq, AtMS: int64(m.At - p.first), Role: m.Role, Source: m.Source, Text: text, Run: m.Run, Milestone: m.Milestone,
+		Seq: m.Seq, AtMS: int64(m.At - p.first), Role: m.Role, Source: m.Source, Text: text, Run: m.Run,
 	}
 	if m.Role != "assistant" || m.Run != "" {
 		return told, nil

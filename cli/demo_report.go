@@ -81,11 +81,37 @@ func (p *play) answers(ctx context.Context, report *demoReport, runs []subagent.
 			question = told.Text
 		case m.Seq == 2:
 			report.DispatchMS = *told.AnswerMS
+			if report.WaitedMS, err = p.waited(ctx, m.Turn); err != nil {
+				return err
+			}
 		case during(m.At, runs):
 			report.Meanwhile = append(report.Meanwhile, demoAnswer{question, *told.AnswerMS})
 		}
 	}
 	return nil
+}
+
+// waited adds up how long no process held the turn: from where it began to wait to where it
+// was taken up again.
+func (p *play) waited(ctx context.Context, turn string) (ms int64, err error) {
+	const page = 1000
+	var since subagent.Time
+	for after := int64(0); ; {
+		events, err := p.stack.Ledger.Events(ctx, p.owner, after, page)
+		if err != nil || len(events) == 0 {
+			return ms, err
+		}
+		for _, e := range events {
+			after = e.Seq
+			switch {
+			case e.Turn != turn:
+			case e.Type == "turn.waiting":
+				since = e.At
+			case e.Type == "turn.started" && since != 0:
+				ms, since = ms+int64(e.At-since), 0
+			}
+		}
+	}
 }
 
 func during(at subagent.Time, runs []subagent.Run) bool {

@@ -123,8 +123,6 @@ func (s *screen) message(m demoMessage) {
 
 func speaker(m demoMessage) string {
 	switch {
-	case m.Milestone != "":
-		return "milestone"
 	case m.Run != "" && m.Role == "user":
 		return "RESULT"
 	case m.Role == "user":
@@ -173,7 +171,7 @@ func (s *screen) moveBar(p demoProgress) {
 
 func (s *screen) report(r demoReport) {
 	s.print("\nWhat happened\n")
-	s.print("  The importer was sent off in %d ms; the conversation was free again at once.\n", r.DispatchMS)
+	s.print("  The importer was sent off and its user answered in %d ms; for %d ms of that the turn waited for the columns and held no process.\n", r.DispatchMS, r.WaitedMS)
 	s.print("  Answered while imports ran: %d of the user's messages%s.\n", len(r.Meanwhile), slowest(r.Meanwhile))
 	for _, i := range r.Imports {
 		times := "once"

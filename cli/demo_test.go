@@ -13,7 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/ingress"
+	"github.com/errand-dev/errand/shared/serve"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -104,9 +108,9 @@ func TestTheDemoShowsTheWholeConversationAsText(t *testing.T) {
 	for _, want := range []string{
 		`^Data folder: \S+\n`,
 		`\d+\.\d s  you         import customers\.csv\n`,
-		`\d+\.\d s  agent       I have sent the importer off with customers\.csv \(run \w+\)\. .*\[\d+ ms\]\n`,
+		`\d+\.\d s  agent       I have sent the importer off with customers\.csv \(run \w+\)\. It has 11 columns: id INTEGER, code TEXT, .*; I go on importing\. .*\[\d+ ms\]\n`,
 		`you         (how is it going\?|import airports\.csv)\n`, // whatever a busy machine leaves time for
-		`What happened\n  The importer was sent off in \d+ ms`,
+		`What happened\n  The importer was sent off and its user answered in \d+ ms; for \d+ ms of that the turn waited for the columns and held no process\.\n`,
 		`The import of customers\.csv was done after [\d.]+ s; the conversation was told \d+ ms later, once\.\n`,
 		`The import of airports\.csv was done after [\d.]+ s; the conversation was told \d+ ms later, once\.\n`,
 		`The first of 20,000 rows of customers\n  id  code   name .*\n  1 +02367 .*\n  2 .*\n  3 .*\n\n`,
@@ -120,7 +124,7 @@ func TestTheDemoShowsTheWholeConversationAsText(t *testing.T) {
 		rest = rest[at[1]:]
 	}
 	for _, want := range []string{
-		`milestone   I know the columns of customers\.csv now: id INTEGER, code TEXT, `,
+		`agent       I have sent the importer off with customers.csv .* It has 11 columns: `,
 		`RESULT      Imported 20,000 rows into the table customers of `,
 		`RESULT      Imported 3,376 rows into the table airports of `,
 	} {
@@ -144,20 +148,58 @@ func TestTheDemoTellsEventsAsJSON(t *testing.T) {
 	if main.Rows != int64(rows(30_000)) || main.Status != subagent.Completed || main.Told != 1 || main.Executions != 1 || len(main.Sample) != 4 {
 		t.Errorf("the import of customers is told as %+v", main)
 	}
-	milestone, result, progress := 0, 0, 0
+	if report.WaitedMS < 0 || report.WaitedMS > report.DispatchMS {
+		t.Errorf("the turn of %d ms waited for %d ms", report.DispatchMS, report.WaitedMS)
+	}
+	result, progress := 0, 0
 	for i, e := range events {
 		switch {
 		case e.Progress != nil:
 			progress++
 		case e.Message == nil || e.Message.Run != main.Run:
-		case e.Message.Milestone != "":
-			milestone = i
 		case e.Message.Role == "user":
 			result = i
 		}
 	}
-	if milestone == 0 || result < milestone || progress == 0 {
-		t.Errorf("the milestone is event %d, the result %d, and there are %d reports of progress", milestone, result, progress)
+	if result == 0 || progress == 0 {
+		t.Errorf("the result is event %d, and there are %d reports of progress", result, progress)
+	}
+}
+
+func TestTheReportTellsHowLongATurnHeldNoProcess(t *testing.T) {
+	agents := agent.NewRegistry()
+	err := agents.AddChat("napper", func(ctx context.Context, turn *agent.Turn) (string, error) {
+		if err := turn.Sleep(ctx, "one", 30*time.Millisecond); err != nil {
+			return "", err
+		}
+		return "awake", turn.Sleep(ctx, "two", 40*time.Millisecond)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := play{owner: subagent.Owner{Tenant: "default", Conversation: "demo"}}
+	// A tick ends the sleep of a turn.
+	if p.stack, err = serve.Open(t.Context(), serve.Options{Dir: t.TempDir(), Agents: agents, Cadence: subagent.Cadence{20 * time.Millisecond}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); p.stack.Run(ctx) }()
+	defer func() { stop(); <-done; p.stack.Close() }()
+	turn, _, err := p.stack.Service.Accept(ctx, ingress.TurnRequest{Owner: p.owner, Message: "nap"})
+	for err == nil && !turn.Done() {
+		changed, unwatch, _ := p.stack.Ledger.WatchEvents(p.owner)
+		if turn, err = p.stack.Ledger.Turn(ctx, p.owner, turn.ID); err == nil && !turn.Done() {
+			<-changed
+		}
+		unwatch()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms, err := p.waited(ctx, turn.ID)
+	if took := int64(turn.EndedAt - turn.AcceptedAt); err != nil || ms < 60 || ms > took {
+		t.Errorf("it waited for %d of %d ms, %v", ms, took, err)
 	}
 }
 

@@ -1,12 +1,14 @@
 package importagent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/subagent"
@@ -17,6 +19,9 @@ import (
 type Chat struct {
 	// Folder is where a file is that is named without a folder; empty leaves that to the task.
 	Folder string
+	// Patience is about how long an answer waits for the columns of a file: 5 s. The
+	// conversation stands still meanwhile.
+	Patience time.Duration
 }
 
 // Register adds the task and the chat.
@@ -57,7 +62,8 @@ func hear(t *agent.Turn) string {
 // maxSource is the longest source of a message, in bytes.
 const maxSource = 100
 
-// dispatch sends the importer on its way and returns at once.
+// dispatch sends the importer on its way and waits for no more than the columns: the
+// answer names them, while the import goes on. Its end is told later, in a turn of its own.
 func (c Chat) dispatch(ctx context.Context, t *agent.Turn, file string) (string, error) {
 	name := filepath.Base(file)
 	if name == file {
@@ -69,7 +75,7 @@ func (c Chat) dispatch(ctx context.Context, t *agent.Turn, file string) (string,
 	}
 	run, err := t.Dispatch(ctx, agent.Dispatch{
 		Key: "import", Agent: Name, Input: Input{Source: file},
-		Notice: subagent.Notice{Message: true, Source: source, Milestones: []string{SchemaReady}},
+		Notice: subagent.Notice{Message: true, Source: source},
 	})
 	if _, full := errors.AsType[*agent.CapError](err); full {
 		return "Not now: " + err.Error() + ".", nil
@@ -77,7 +83,19 @@ func (c Chat) dispatch(ctx context.Context, t *agent.Turn, file string) (string,
 	if err != nil {
 		return "", agent.Retryable(err)
 	}
-	return fmt.Sprintf("I have sent the importer off with %s (run %s). Ask me anything meanwhile.", name, run.ID), nil
+	sent := fmt.Sprintf("I have sent the importer off with %s (run %s).", name, run.ID)
+	reached, err := t.AwaitMilestone(ctx, "columns", run.ID, SchemaReady, cmp.Or(c.Patience, 5*time.Second))
+	if errors.Is(err, agent.ErrTimedOut) || errors.Is(err, agent.ErrNoMilestone) {
+		return sent + " Ask me anything meanwhile.", nil
+	}
+	if err != nil {
+		return "", agent.Retryable(err)
+	}
+	var s Schema
+	if err := json.Unmarshal(reached.Data, &s); err != nil {
+		return "", fmt.Errorf("decoding the columns of run %s: %w", run.ID, err)
+	}
+	return fmt.Sprintf("%s It has %s: %s; I go on importing. Ask me anything meanwhile.", sent, count(int64(s.Count), "column"), s.list()), nil
 }
 
 const idle = "Nothing is being imported right now."

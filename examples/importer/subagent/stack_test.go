@@ -35,15 +35,20 @@ type stack struct {
 func start(t *testing.T, dir string, o importagent.Options, show func(subagent.Owner, ledger.Event)) *stack {
 	t.Helper()
 	agents := agent.NewRegistry()
-	s := &stack{t: t}
 	if err := importagent.Register(agents, o, importagent.Chat{}); err != nil {
 		t.Fatal(err)
 	}
-	agents.FormatCompletion, agents.FormatMilestone = importagent.FormatCompletion, importagent.FormatMilestone
+	agents.FormatCompletion = importagent.FormatCompletion
+	return startWith(t, dir, serve.Options{Agents: agents, Show: show, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+}
+
+// startWith opens a stack over the folder.
+func startWith(t *testing.T, dir string, o serve.Options) *stack {
+	t.Helper()
+	s := &stack{t: t}
+	o.Dir = dir
 	var err error
-	s.Stack, err = serve.Open(t.Context(), serve.Options{Dir: dir, Agents: agents, Show: show,
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	if err != nil {
+	if s.Stack, err = serve.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -21,7 +21,9 @@ func TestARealFileIsImportedAndTold(t *testing.T) {
 	folder := t.TempDir()
 	database := filepath.Join(folder, "airports.sqlite")
 	s := start(t, t.TempDir(), importagent.Options{Folder: folder}, nil)
-	if reply := s.ask("import ../testdata/airports.csv"); !strings.HasPrefix(reply, "I have sent the importer off with airports.csv") {
+	reply := s.ask("import ../testdata/airports.csv")
+	const columns = "It has 7 columns: iata TEXT, name TEXT, city TEXT, state TEXT, country TEXT, latitude REAL, longitude REAL; I go on importing."
+	if !strings.HasPrefix(reply, "I have sent the importer off with airports.csv") || !strings.Contains(reply, columns) {
 		t.Errorf("the reply is %q", reply)
 	}
 	messages := s.told(1)
@@ -30,7 +32,6 @@ func TestARealFileIsImportedAndTold(t *testing.T) {
 		got = append(got, m.Role+": "+s.text(m))
 	}
 	want := []string{
-		"assistant: I know the columns of airports.csv now: iata TEXT, name TEXT, city TEXT, state TEXT, country TEXT, latitude REAL, longitude REAL.",
 		"user: Imported 3,376 rows into the table airports of " + database + " (7 columns); no row was rejected.",
 		"assistant: Good news about the import of airports.csv: it has ended. Ask for another file whenever you like.",
 	}
@@ -78,8 +79,9 @@ func TestTheConversationAnswersWhileALargeFileIsImported(t *testing.T) {
 	}
 	folder := t.TempDir()
 	s := start(t, t.TempDir(), importagent.Options{Folder: folder}, show)
-	s.ask("import " + customers(t, rows(80_000)))
-	s.until("the milestone", func(all []ledger.Message) bool { return len(all) == 3 })
+	if reply := s.ask("import " + customers(t, rows(80_000))); !strings.Contains(reply, "It has 11 columns: id INTEGER, code TEXT, ") {
+		t.Errorf("the reply is %q", reply)
+	}
 	var replies []string
 	for _, question := range []string{"how is it going?", "what columns does it have?", "hello"} {
 		replies = append(replies, s.ask(question))
@@ -91,11 +93,11 @@ func TestTheConversationAnswersWhileALargeFileIsImported(t *testing.T) {
 		}
 	}
 	messages := s.told(1)
-	if len(messages) != 11 || messages[2].Milestone != importagent.SchemaReady || !isEnd(messages[9]) {
-		t.Fatalf("the transcript is not import, milestone, three questions, end: %+v", messages)
+	if len(messages) != 10 || !isEnd(messages[8]) {
+		t.Fatalf("the transcript is not import, three questions, end: %+v", messages)
 	}
 	run := s.run()
-	if at := messages[8].At; at >= run.EndedAt {
+	if at := messages[7].At; at >= run.EndedAt {
 		t.Errorf("the last answer came at %v, the run ended at %v", at, run.EndedAt)
 	}
 	if n := rowsIn(t, filepath.Join(folder, "customers.sqlite"), "customers"); n != rows(80_000) || run.Finish.State != subagent.Delivered || last != 1 {
@@ -192,17 +194,17 @@ func TestAnImportThatIsInterruptedByAStopEndsOnceAfterTheNextStart(t *testing.T)
 	}
 	// One more turn: had the end been told twice, it would stand before this answer.
 	second.ask("hello")
-	ends, milestones := 0, 0
+	ends, columns := 0, 0
 	for _, m := range second.until("messages", func([]ledger.Message) bool { return true }) {
 		if isEnd(m) {
 			ends++
 		}
-		if m.Milestone != "" {
-			milestones++
+		if strings.Contains(second.text(m), "11 columns: ") {
+			columns++
 		}
 	}
-	if n := rowsIn(t, filepath.Join(folder, "customers.sqlite"), "customers"); n != rows(30_000) || ends != 1 || milestones != 1 {
-		t.Errorf("%d rows, told %d times, milestone told %d times", n, ends, milestones)
+	if n := rowsIn(t, filepath.Join(folder, "customers.sqlite"), "customers"); n != rows(30_000) || ends != 1 || columns != 1 {
+		t.Errorf("%d rows, told %d times, columns told %d times", n, ends, columns)
 	}
 }
 

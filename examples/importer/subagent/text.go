@@ -1,7 +1,6 @@
 package importagent
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,16 +25,6 @@ func FormatCompletion(run agent.Info) string {
 
 // failed begins the message of an import that ended in an error.
 const failed = "The import failed: "
-
-// FormatMilestone is the text that tells a milestone of an import, for
-// agent.Registry.FormatMilestone.
-func FormatMilestone(_ agent.Info, m agent.Milestone) string {
-	var s Schema
-	if m.Name != SchemaReady || json.Unmarshal(m.Data, &s) != nil {
-		return "The import has reached " + m.Name + "."
-	}
-	return fmt.Sprintf("I know the columns of %s now: %s.", s.Source, s.list())
-}
 
 // maxListed is how many columns are named in a sentence.
 const maxListed = 15
