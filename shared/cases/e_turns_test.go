@@ -182,7 +182,7 @@ func TestATurnThatKillsItsProcessIsGivenUp(t *testing.T) {
 		w.talker()
 		w.start()
 		turn := w.say("wait")
-		for range 6 {
+		for range 10 {
 			w.pass(time.Minute)
 			w.kill()
 			w.work()

@@ -20,7 +20,7 @@ func (h *hold) revive(ctx context.Context) (bool, error) {
 		further = further || s.At >= h.before
 	}
 	turn, outcome, err := h.Ledger.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
-		return t.Revive(further)
+		return t.Revive(further, h.Ledger.Terms)
 	})
 	if err != nil {
 		return false, h.again(ctx, 0, err)

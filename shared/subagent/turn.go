@@ -63,6 +63,8 @@ type Turn struct {
 	// Revivals counts messages that the turn got although its executors died, because it
 	// went on all the same.
 	Revivals int `json:"rev,omitempty"`
+	// Idle counts such messages in a row without a new step.
+	Idle int `json:"idle,omitempty"`
 
 	Reply   Value  `json:"reply,omitzero"`
 	Problem string `json:"err,omitempty"`
@@ -139,14 +141,25 @@ const maxRevivals = 20
 // Revive gives a turn whose executors died under one message another one. further says that
 // the last of them finished a new step. NotDue: it did not, or this has been done too often;
 // then the turn is taken for what kills them.
-func (t Turn) Revive(further bool) (Turn, Outcome) {
+//
+// Where all work of a process dies with it a death says less of any one turn: there, as runs
+// have more executions, turns have one message to spare.
+func (t Turn) Revive(further bool, terms Terms) (Turn, Outcome) {
+	spare := 0
+	if terms.MaxExecutions > DefaultTerms.MaxExecutions {
+		spare = 1
+	}
 	switch {
 	case t.Done():
 		return t, Ended
-	case !further || t.Revivals >= maxRevivals:
+	case t.Revivals >= maxRevivals, !further && t.Idle >= spare:
 		return t, NotDue
 	}
 	t.Revivals++
+	t.Idle++
+	if further {
+		t.Idle = 0
+	}
 	t.HandOns = 0
 	return t, Apply
 }
