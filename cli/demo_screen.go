@@ -171,7 +171,7 @@ func (s *screen) moveBar(p demoProgress) {
 
 func (s *screen) report(r demoReport) {
 	s.print("\nWhat happened\n")
-	s.print("  The importer was sent off and its user answered in %d ms; for %d ms of that the turn waited for the columns and held no process.\n", r.DispatchMS, r.WaitedMS)
+	s.print("  The importer was sent off and its user answered in %d ms%s.\n", r.DispatchMS, waiting(r.WaitedMS))
 	s.print("  Answered while imports ran: %d of the user's messages%s.\n", len(r.Meanwhile), slowest(r.Meanwhile))
 	for _, i := range r.Imports {
 		times := "once"
@@ -184,6 +184,14 @@ func (s *screen) report(r demoReport) {
 		s.sample(i)
 	}
 	s.next(r)
+}
+
+// waiting is about a turn that may have found the columns there already.
+func waiting(ms int64) string {
+	if ms == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; for %d ms of that the turn waited for the columns and held no process", ms)
 }
 
 func slowest(answers []demoAnswer) string {
