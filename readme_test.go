@@ -47,9 +47,11 @@ func TestTheCommandsOfTheReadmeRunAsWritten(t *testing.T) {
 	text := strings.NewReplacer(
 		"go run . serve --lab &", "",
 		"go run . demo ", "go run . demo --plain --data "+filepath.Join(t.TempDir(), "demo")+" ",
+		"go run ./examples/research ", "go run ./examples/research --data "+filepath.Join(t.TempDir(), "research")+" ",
+		"--out report.md", "--out "+filepath.Join(t.TempDir(), "report.md"),
 		"127.0.0.1:8080", address,
 	).Replace(script.String())
-	text = strings.ReplaceAll(text, "go run .", binary)
+	text = strings.ReplaceAll(text, "go run . ", binary+" ")
 	server(t, binary, address)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-x", "-c", text)
 	cmd.Env = append(os.Environ(), "ERRAND_ENDPOINT=http://"+address)
@@ -64,6 +66,7 @@ func TestTheCommandsOfTheReadmeRunAsWritten(t *testing.T) {
 		"dispatched",                           // send
 		"lab-steps",                            // runs
 		"spend-exceeded", "the limit is $0.02", // what it costs
+		"moon.md: 2 claims", "Cost: $0.00", // the research
 		"Europe/Berlin", "agent lab-sleep is enabled, maintenance accept", // schedules and operator control
 		// waiting
 		"delete go-on (or with --deny)", "approved go-on of delete",
