@@ -132,7 +132,7 @@ type calendar struct {
 // hour is an hour like any other; else a job of every five minutes would rest for one.
 func (c calendar) next(after, _ time.Time) time.Time {
 	if c.everyHour {
-		return c.spec.Next(after.In(c.zone))
+		return c.elapsed(after)
 	}
 	for wall := c.spec.Next(clock(after.In(c.zone))); !wall.IsZero(); wall = c.spec.Next(wall) {
 		if found := instants(wall, c.zone); len(found) > 0 && found[0].After(after) {
@@ -140,6 +140,21 @@ func (c calendar) next(after, _ time.Time) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// elapsed looks from one change of the clocks to the next: in between they run evenly. The
+// library by itself loses a day whose midnight is skipped, as in Beirut or Cairo.
+func (c calendar) elapsed(after time.Time) time.Time {
+	from, within := after, after.In(c.zone)
+	for {
+		_, offset := within.Zone()
+		_, end := within.ZoneBounds()
+		next := c.spec.Next(from.In(time.FixedZone("", offset)))
+		if next.IsZero() || end.IsZero() || next.Before(end) {
+			return next
+		}
+		from, within = end.Add(-time.Second), end // what fires at the change itself counts
+	}
 }
 
 // clock is what the clocks show at t, as a time in UTC.
