@@ -30,12 +30,12 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 	}
 	turn.ID = w.Turn
 	if turn.Done() || turn.Status == "" {
-		// A turn without a row belongs to a conversation that was cleared, if only in part.
-		placed := seen.Turn == turn.ID && (receives > 1 || turn.Status == "")
-		if !placed && !slices.Contains(seen.Parked, turn.ID) {
+		// A turn without a row belongs to a conversation that was cleared, if only in part. Its
+		// executor may have died before it gave the place back, or have ended a turn that
+		// another one then let wait.
+		if seen.Turn != turn.ID && !slices.Contains(seen.Parked, turn.ID) {
 			return nil
 		}
-		// Its executor may have died before it gave the place back.
 		return e.leavePlace(ctx, turn)
 	}
 	if seen.Waits(turn.ID) {
