@@ -150,6 +150,28 @@ var stepMutants = []mutant{
 			gone[r.ID] = generation
 `,
 		simulation, "83"},
+	{"a turn that gets no further is revived", execution, turnFile,
+		"case t.Revivals >= maxRevivals, !further && t.Idle >= spare:",
+		"case t.Revivals >= maxRevivals, !further && t.Idle > spare:",
+		tables, "TestATurnIsRevivedForAsLongAsItGetsFurther"},
+	{"a turn is revived for ever", execution, turnFile,
+		"case t.Revivals >= maxRevivals, !further && t.Idle >= spare:",
+		"case !further && t.Idle >= spare:",
+		tables, "TestATurnIsRevivedForAsLongAsItGetsFurther"},
+	{"a turn that gets further is given up", execution, "shared/executor/turn.go",
+		"revived || err != nil {",
+		"revived && err != nil {",
+		cases, "TestATurnWhoseExecutorsDieGoesOnWhileItGetsFurther"},
+	{"a turn that stalls is handed on", execution, "shared/executor/turn.go",
+		`	case errors.Is(cause, agent.ErrStalled):
+		return h.finish(ctx, subagent.Error, "", cause.Error())
+`,
+		"",
+		cases, "TestATurnStallsWithoutAStepForAnHour"},
+	{"a run at work is replayed", execution, "shared/control/replay.go",
+		"	if !old.Replayable() {",
+		"	if !old.Replayable() && old.ID == \"\" {",
+		cases, "TestARunThatIsAtWorkIsNotReplayed"},
 	{"a slot is marked before its handler is called", ledger, "shared/delivery/handler.go",
 		`	if err := c.callHolding(ctx, s.run, s.slot, s.token); err != nil {
 `,

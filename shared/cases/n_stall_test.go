@@ -124,3 +124,60 @@ func TestATurnStallsWithoutAStepForAnHour(t *testing.T) {
 		w.want("next", w.turn(next.ID).Status, subagent.Completed)
 	})
 }
+
+// Nobody is silent whom nobody could hear: a machine that was switched off for a night, with
+// or without a warning, goes on with what it had begun. Nor does it help a run that hangs.
+func TestTimeInWhichNobodyExecutesARunIsNoSilence(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		off  func(w *world)
+	}{
+		{"stopped", func(w *world) { w.halt(); w.must(w.Close()) }},
+		{"killed", func(w *world) { w.must(w.Close()); w.halt() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				hung := false
+				w.asker("asker", func(ctx context.Context, call int, _ string) (string, error) {
+					w.record("call %d", call)
+					if call < 3 || hung {
+						return "", nil
+					}
+					hung = true
+					<-ctx.Done()
+					return "", context.Cause(ctx)
+				}, harness.Limits{Iterations: 4})
+				w.start()
+				req := request("r1", "asker", notify)
+				req.Input = raw("look around")
+				w.dispatch(req)
+				w.pass(30 * time.Minute)
+				c.off(w)
+				time.Sleep(9 * time.Hour)
+				w.start()
+				w.pass(5 * time.Minute)
+				w.want("status", w.run("r1").Status, subagent.Error)
+				w.want("problem", w.run("r1").Problem, "stopped after 4 model calls without an answer")
+				w.want("calls", w.called("call"), []string{"call 1", "call 2", "call 3", "call 3", "call 4"})
+			})
+		})
+	}
+}
+
+// A run that hangs in every execution has only so long in all of them.
+func TestARunThatIsHandedOnAndHangsIsGivenUp(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.asker("asker", w.silent(), harness.Limits{})
+		w.start()
+		req := request("r1", "asker", notify)
+		req.Input = raw("look around")
+		w.dispatch(req)
+		for range 4 {
+			w.pass(14 * time.Minute)
+			w.restart()
+		}
+		w.want("status", w.run("r1").Status, subagent.Running)
+		w.pass(6 * time.Minute)
+		w.want("reason", w.run("r1").Reason, subagent.ReasonNoProgress)
+	})
+}

@@ -61,7 +61,7 @@ func Decide(r Run, now time.Time, t Terms) (Action, string) {
 }
 
 func decideLive(r Run, at Time, t Terms) (Action, string) {
-	if reason := r.overBudget(at); reason != "" {
+	if reason := r.overBudget(at, t); reason != "" {
 		return GiveUpNow, reason
 	}
 	if !r.Exec.Free(at, t) {
@@ -89,12 +89,13 @@ func decideDelivery(r Run, d Delivery, at Time, t Terms, send, bury Action) Acti
 }
 
 // overBudget returns the reason to give up, or nothing. The absolute ceiling wins;
-// silence counts only after a first signal, and not while the run waits.
-func (r Run) overBudget(at Time) string {
+// silence counts only after a first signal, and while somebody holds the lease: a run that
+// waits, or whose machine is off, cannot be heard.
+func (r Run) overBudget(at Time, t Terms) string {
 	switch {
 	case r.Deadline != 0 && at >= r.Deadline:
 		return ReasonBudget
-	case r.Silence > 0 && r.LastSignal != 0 && r.Status != Waiting && at-r.LastSignal >= Time(r.Silence):
+	case r.Silence > 0 && r.LastSignal != 0 && !r.Exec.Free(at, t) && at-r.LastSignal >= Time(r.Silence):
 		return ReasonNoProgress
 	}
 	return ""

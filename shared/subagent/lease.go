@@ -21,17 +21,27 @@ func (r Run) Acquire(token string, now time.Time, t Terms) (Run, Outcome) {
 	if r.Exec.Holder != "" {
 		r.Lost++
 	}
-	r.Exec = Lease{Epoch: r.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
 	if r.Status == Waiting && r.LastSignal != 0 {
 		// It could not be heard while it waited: its silence begins anew.
 		r.LastSignal = at
 	}
+	r = r.unheard(at)
+	r.Exec = Lease{Epoch: r.Exec.Epoch + 1, Holder: token, Until: at.Add(t.Lease)}
 	r.Status = Running
 	r.Wait = Wait{}
 	if r.StartedAt == 0 {
 		r.StartedAt = at
 	}
 	return r, Apply
+}
+
+// unheard takes the time out of a run's silence in which nobody held its lease: its machine
+// was off, or asleep. What follows is heard, or is silence again.
+func (r Run) unheard(at Time) Run {
+	if r.LastSignal != 0 && at > r.Exec.Until {
+		r.LastSignal = min(r.LastSignal+at-r.Exec.Until, at)
+	}
+	return r
 }
 
 // maxEpoch bounds the continuations of one run: our own hop counter, since the
@@ -67,6 +77,7 @@ func (r Run) StartStep(epoch int64, now time.Time, t Terms, further bool) (Run, 
 	if o := r.guard(epoch); o != Apply {
 		return r, o
 	}
+	r = r.unheard(At(now))
 	if further {
 		r.Lost = 0
 		if r.LastSignal != 0 {
