@@ -190,10 +190,25 @@ func (w *world) step() bool {
 		}
 	}
 	if len(choices) == 0 {
-		return false
+		return w.squeeze(now)
 	}
 	choices[w.rng.IntN(len(choices))]()
 	return true
+}
+
+// squeeze lets a worker that has no place left handle a tick all the same, when nothing else
+// can go on: on the platforms ticks do not share the places of runs, which only a tick may free.
+func (w *world) squeeze(now time.Time) bool {
+	q := w.store.queues[platform.Ticks]
+	for _, p := range w.processes {
+		if p.worker && p.busy >= w.plan.slots && !p.stalled(now) && !p.cutOff() {
+			for _, m := range q.available(now) {
+				w.hand(p, q, m)
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (x *waiter) ready(now time.Time) bool {
