@@ -112,8 +112,11 @@ func progress(p *api.Progress) string {
 		return ""
 	}
 	text := p.Message
-	if p.Phase != "" {
+	switch {
+	case p.Phase != "" && text != "":
 		text = p.Phase + ": " + text
+	case p.Phase != "":
+		text = p.Phase
 	}
 	if p.Fraction != nil {
 		text = strconv.Itoa(int(*p.Fraction*100)) + "% " + text

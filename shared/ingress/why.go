@@ -188,7 +188,7 @@ func (f forecast) bound() string {
 	if f.row.Deadline != 0 {
 		text = "; it is given up at " + clock(f.row.Deadline)
 	}
-	if f.row.Silence > 0 && f.row.LastSignal != 0 && f.row.Status != subagent.Waiting {
+	if f.row.Silence > 0 && f.row.LastSignal != 0 && !f.row.Exec.Free(f.now, f.terms) {
 		quiet := f.row.LastSignal + subagent.Time(f.row.Silence)
 		text += "; without a new signal it is given up at " + clock(quiet)
 	}
