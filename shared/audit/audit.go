@@ -99,6 +99,9 @@ func (a *Auditor) look(ctx context.Context, o subagent.Owner) (report Report, ro
 	if rows.Conversation, err = a.Ledger.Conversation(ctx, o); err != nil {
 		return report, rows, err
 	}
+	if rows.Controls, err = a.Ledger.Controls(ctx); err != nil {
+		return report, rows, err
+	}
 	rows.Runs, err = all(func(last subagent.Run) ([]subagent.Run, error) { return a.Ledger.ListRuns(ctx, o, last.ID, page) })
 	if err != nil {
 		return report, rows, err

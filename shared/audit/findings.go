@@ -70,8 +70,10 @@ type Finding struct {
 	Remedy  Remedy
 }
 
-// Rows are all that is kept of a conversation, but its log and its values.
+// Rows are all that is kept of a conversation, but its log and its values, and what operators
+// have set.
 type Rows struct {
+	Controls     subagent.Controls
 	Conversation subagent.Conversation
 	Backbone     subagent.Backbone
 	Runs         []subagent.Run

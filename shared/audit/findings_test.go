@@ -74,6 +74,16 @@ func told(id string, change func(*subagent.Turn)) subagent.Turn {
 
 func same(*subagent.Turn) {}
 
+// handling is a turn that calls a handler and has not begun.
+func handling(id, run string, slot subagent.Slot) subagent.Turn {
+	return subagent.Turn{ID: id, Run: run, Slot: slot, Mode: subagent.Handle, Status: subagent.Queued, AcceptedAt: long}
+}
+
+func inMaintenance(r *audit.Rows) {
+	r.Runs[0].Agent = "a"
+	r.Controls = subagent.Controls{Agents: map[string]subagent.Control{"a": {Maintenance: subagent.AcceptInMaintenance}}}
+}
+
 // TestEachKindOfDamageIsNamed plants one damage after the other. What is written after the
 // kind is the run, the slot, the turn and the remedy.
 func TestEachKindOfDamageIsNamed(t *testing.T) {
@@ -106,7 +116,15 @@ func TestEachKindOfDamageIsNamed(t *testing.T) {
 		"an executor that died":       {conversation(run(func(r *subagent.Run) { r.Exec.Until = long })), "lease-overrun r repair"},
 		"the last executor that died": {conversation(run(func(r *subagent.Run) { r.Exec.Until, r.Lost = long, terms.MaxExecutions })), "lease-overrun r repair"},
 		"a job that was lost":         {conversation(dispatched(long)), "not-started r repair"},
-		"a run beyond its deadline":   {conversation(run(func(r *subagent.Run) { r.Deadline = ago(20 * time.Minute) })), "over-budget r repair"},
+		"a job that was lost in maintenance, after the run had begun": {change(conversation(change(dispatched(long), func(r *subagent.Run) { r.Exec.Epoch = 1 })), inMaintenance), "not-started r repair"},
+		"an end whose handler's turn is over": {change(conversation(ended(long)), func(r *audit.Rows) {
+			r.Turns = []subagent.Turn{change(handling("h", "r", subagent.Finish), func(t *subagent.Turn) { t.Status, t.EndedAt = subagent.Completed, long })}
+		}), "undelivered r finish repair"},
+		"an end beside another's handler": {change(conversation(ended(long)), func(r *audit.Rows) {
+			r.Conversation = subagent.Conversation{Turn: "t", Wait: subagent.Wait{Signal: "s"}}
+			r.Turns = []subagent.Turn{handling("h", "other", subagent.Finish), handling("g", "r", subagent.GiveUp)}
+		}), "undelivered r finish repair"},
+		"a run beyond its deadline": {conversation(run(func(r *subagent.Run) { r.Deadline = ago(20 * time.Minute) })), "over-budget r repair"},
 		"a run that fell silent": {conversation(run(func(r *subagent.Run) {
 			r.Silence, r.LastSignal = time.Minute.Milliseconds(), long
 		})), "over-budget r repair"},
@@ -211,6 +229,15 @@ func TestWhatIsOnItsWayIsNoDamage(t *testing.T) {
 			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Queued, AcceptedAt: long}, {ID: "u", Status: subagent.Queued, AcceptedAt: long}}
 			r.Backbone.Open[subagent.TurnPlace("t")] = subagent.Reservation{At: long}
 		}),
+		"a handler behind a turn that waits": change(conversation(ended(long)), func(r *audit.Rows) {
+			r.Conversation = subagent.Conversation{Turn: "t", Wait: subagent.Wait{Signal: "s"}, Parked: []string{"h"}}
+			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Queued, AcceptedAt: long}, handling("h", "r", subagent.Finish)}
+		}),
+		"the same of a give-up": change(conversation(givenUp(func(*subagent.Run) {})), func(r *audit.Rows) {
+			r.Conversation = subagent.Conversation{Turn: "t", Exec: subagent.Lease{Holder: "h", Until: later}}
+			r.Turns = []subagent.Turn{{ID: "t", Status: subagent.Queued, AcceptedAt: long}, handling("h", "r", subagent.GiveUp)}
+		}),
+		"a run that waits for the end of its agent's maintenance": change(conversation(dispatched(long)), inMaintenance),
 		"a give-up and the end": change(conversation(delivered()), func(r *audit.Rows) {
 			r.Turns = []subagent.Turn{told("a", same), told("b", func(t *subagent.Turn) {
 				t.Kind, t.Slot, t.Told = subagent.GiveUpTurn, subagent.GiveUp, subagent.Interrupted

@@ -112,10 +112,13 @@ func (j *judge) overlooked(r subagent.Run, remedy Remedy) {
 		f.Kind = OverBudget
 		j.add(f, "it is beyond its budget and nobody has given it up")
 	case subagent.ResendJob, subagent.FailNow:
-		if r.Exec.Holder != "" {
+		switch {
+		case r.Exec.Holder != "":
 			f.Kind = LeaseOverrun
 			j.add(f, "the lease of its executor (attempt %d) lapsed %v ago", r.Exec.Epoch, j.ago(r.Exec.Until))
-		} else {
+		case r.Exec.Epoch == 0 && j.Controls.Holds(r.Agent):
+			// It begins when the maintenance of its agent is over.
+		default:
 			f.Kind = NotStarted
 			j.add(f, "no executor has taken it for %v", j.ago(max(r.DispatchedAt, r.Exec.Until)))
 		}
@@ -125,12 +128,12 @@ func (j *judge) overlooked(r subagent.Run, remedy Remedy) {
 			j.add(f, "what it waits for has been over for at least %v", Late)
 		}
 	case subagent.SendFinish, subagent.BuryFinish:
-		if j.long(r.EndedAt) {
+		if j.long(r.EndedAt) && !j.queued(r.ID, subagent.Finish) {
 			f.Kind, f.Slot = Undelivered, subagent.Finish
 			j.add(f, "its end is not delivered after %v and %d attempts", j.ago(r.EndedAt), r.Finish.Attempts)
 		}
 	case subagent.SendGiveUp, subagent.BuryGiveUp:
-		if j.long(r.GivenUpAt) {
+		if j.long(r.GivenUpAt) && !j.queued(r.ID, subagent.GiveUp) {
 			f.Kind, f.Slot = Undelivered, subagent.GiveUp
 			j.add(f, "its give-up is not delivered after %v and %d attempts", j.ago(r.GivenUpAt), r.GiveUp.Attempts)
 		}
@@ -140,6 +143,14 @@ func (j *judge) overlooked(r subagent.Run, remedy Remedy) {
 			j.add(f, "it was given up %v ago and is still watched", j.ago(r.GivenUpAt))
 		}
 	}
+}
+
+// queued reports whether the turn that calls the slot's handler stands behind others, as long as
+// they take. That nobody begins it is another finding.
+func (j *judge) queued(run string, slot subagent.Slot) bool {
+	return slices.ContainsFunc(j.Turns, func(t subagent.Turn) bool {
+		return t.Run == run && t.Slot == slot && t.Mode == subagent.Handle && !t.Done()
+	})
 }
 
 // over reports whether the wait has been over for long, as far as the rows of runs tell:
