@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -13,12 +14,12 @@ import (
 )
 
 // client is one of the tenant. Where the authorizer is IAM, it is that of whoever runs the test.
-func client(t *testing.T, tenant string) *apiclient.Client {
+func client(t *testing.T, tenant string, scopes ...string) *apiclient.Client {
 	t.Helper()
 	if deployed.stack.auth == "iam" {
 		return signing(t)
 	}
-	token, err := deployed.issuer.token(tenant, time.Now())
+	token, err := deployed.issuer.token(tenant, time.Now(), scopes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +105,14 @@ func runOf(t *testing.T, c *apiclient.Client, conversation, id string) api.Run {
 		t.Fatal(err)
 	}
 	return run
+}
+
+// refused checks that the error is a problem with the code.
+func refused(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Code() != code {
+		t.Errorf("%s: %v, not %s", what, err, code)
+	}
 }
 
 // status is that of a request without a body under the given Authorization, if any.

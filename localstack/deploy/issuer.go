@@ -44,7 +44,7 @@ func newIssuer(url string) (*issuer, error) {
 		}}})
 	})
 	i.HandleFunc("GET /token", func(w http.ResponseWriter, r *http.Request) {
-		token, err := i.token(r.FormValue("tenant"), time.Now())
+		token, err := i.token(r.FormValue("tenant"), time.Now(), r.Form["scope"]...)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
@@ -61,15 +61,15 @@ func answer(w http.ResponseWriter, value any) {
 
 func encode(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
 
-// token returns a token of the tenant, valid for a day.
-func (i *issuer) token(tenant string, now time.Time) (string, error) {
+// token returns a token of the tenant with the scopes, valid for a day.
+func (i *issuer) token(tenant string, now time.Time, scopes ...string) (string, error) {
 	header, err := json.Marshal(map[string]string{"alg": "RS256", "typ": "JWT", "kid": keyID})
 	if err != nil {
 		return "", err
 	}
 	claims, err := json.Marshal(map[string]any{
 		"iss": i.url, "aud": audience, "sub": "user-of-" + tenant, "tenant": tenant,
-		"iat": now.Unix(), "exp": now.Add(24 * time.Hour).Unix(),
+		"scope": strings.Join(scopes, " "), "iat": now.Unix(), "exp": now.Add(24 * time.Hour).Unix(),
 	})
 	if err != nil {
 		return "", err

@@ -2,7 +2,7 @@
 // of infra, the three functions behind their queues, the HTTP API with its authorizer. The variable
 // ENDPOINT says where: on MiniStack, which it starts and which ends with it (the default), on a LocalStack
 // that runs, or on AWS with the credentials at hand. It then serves as the issuer of tokens until
-// it is interrupted.
+// it is interrupted: /token?tenant=me, with &scope=operator that of an operator.
 //
 //	deploy [PORT]     of MiniStack, 4566 if absent
 //	deploy destroy    takes the stack off AWS again

@@ -140,29 +140,21 @@ func fireSchedules(t *testing.T, clients *awsclient.Clients) {
 }
 
 func fireDue(ctx context.Context, t *testing.T, clients *awsclient.Clients, now time.Time) error {
-	group, ticks := aws.String(stackName), deployed.outputs["TicksUrl"]
-	list, err := clients.Scheduler.ListSchedules(ctx, &scheduler.ListSchedulesInput{GroupName: group})
-	if err != nil {
-		return err
-	}
-	for _, s := range list.Schedules {
-		schedule, err := clients.Scheduler.GetSchedule(ctx, &scheduler.GetScheduleInput{GroupName: group, Name: s.Name})
-		if err != nil {
-			return err
-		}
-		at, err := time.Parse("at(2006-01-02T15:04:05)", aws.ToString(schedule.ScheduleExpression))
+	ticks := deployed.outputs["TicksUrl"]
+	return eachSchedule(ctx, clients, func(s *scheduler.GetScheduleOutput) error {
+		at, err := time.Parse("at(2006-01-02T15:04:05)", aws.ToString(s.ScheduleExpression))
 		if err != nil || at.After(now) {
-			continue
-		}
-		if _, err := clients.SQS.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &ticks, MessageBody: schedule.Target.Input}); err != nil {
 			return err
 		}
-		if _, err := clients.Scheduler.DeleteSchedule(ctx, &scheduler.DeleteScheduleInput{GroupName: group, Name: s.Name}); err != nil {
+		if _, err := clients.SQS.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &ticks, MessageBody: s.Target.Input}); err != nil {
+			return err
+		}
+		if _, err := clients.Scheduler.DeleteSchedule(ctx, &scheduler.DeleteScheduleInput{GroupName: s.GroupName, Name: s.Name}); err != nil {
 			return err
 		}
 		t.Logf("INJECTED: the endpoint does not fire schedules; the tick of %s was sent to reconcile's queue", aws.ToString(s.Name))
-	}
-	return nil
+		return nil
+	})
 }
 
 func blobs(t *testing.T, clients *awsclient.Clients) int {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -34,6 +33,13 @@ func TestTheDeployedStack(t *testing.T) {
 			{"a run whose Lambda is killed by its time-out is found by a schedule and ended by another", func(t *testing.T, c *apiclient.Client) { killed(t, c, clients) }},
 			{"a clear ends what runs and tells nobody", func(t *testing.T, c *apiclient.Client) { clearAll(t, c, clients) }},
 			{"a message that comes three times has one effect", func(t *testing.T, c *apiclient.Client) { duplicates(t, c, clients) }},
+			{"a run waits for people and goes on when they have decided", approval},
+			{"somebody outside ends the waits of a turn and of a run, with a token alone", calledBack},
+			{"a run waits for some of its children", joined},
+			{"a run sleeps for longer than a Lambda may live", slept},
+			{"a schedule fires by a message or by EventBridge Scheduler, and not after it was deleted", func(t *testing.T, c *apiclient.Client) { fires(t, c, clients) }},
+			{"an agent that an operator has disabled takes no runs", operated},
+			{"a run ends at its limit in dollars and shows what it has cost", spent},
 			{"a poison message is a dead letter after five tries, and again after a redrive", func(t *testing.T, _ *apiclient.Client) { poison(t, clients) }},
 		} {
 			t.Run(s.name, func(t *testing.T) {
@@ -42,7 +48,7 @@ func TestTheDeployedStack(t *testing.T) {
 			})
 		}
 	})
-	t.Run("a run at work outlives an update and a rollback", updateAndRollback)
+	t.Run("a run at work outlives an update and a rollback", func(t *testing.T) { updateAndRollback(t, clients) })
 	settled(t, clients)
 }
 
@@ -96,9 +102,7 @@ func turnAndRun(t *testing.T, c *apiclient.Client) {
 		return
 	}
 	_, err = client(t, "mallory").Run(t.Context(), conversation, run.ID)
-	if problem, ok := errors.AsType[*api.Problem](err); !ok || problem.Status != http.StatusNotFound {
-		t.Errorf("another tenant reads it: %v", err)
-	}
+	refused(t, "another tenant", err, "not-found")
 }
 
 func progress(t *testing.T, c *apiclient.Client) {
@@ -161,7 +165,7 @@ func killed(t *testing.T, c *apiclient.Client, clients *awsclient.Clients) {
 	// The executor's time-out is 10 s in this stage, and this agent does not stop before. The
 	// last tick that is a message comes after 6 s, the next is a schedule.
 	id := dispatch(t, c, conversation, api.DispatchRequest{Agent: "lab-stubborn", Input: []byte(`{"ms":12000}`)})
-	await(t, "the next tick is a schedule", func() bool { return schedules(t, clients) > 0 })
+	await(t, "the next tick is a schedule", func() bool { return scheduled(t, clients, conversation) > 0 })
 	await(t, "its end is told", func() bool { return heard(t, c, conversation) > 0 })
 	if run := runOf(t, c, conversation, id); run.Status != "completed" || run.Finish.State != "delivered" || run.Attempts != 2 {
 		t.Errorf("the run is %+v", run)
@@ -195,17 +199,25 @@ func settled(t *testing.T, clients *awsclient.Clients) {
 		t.Errorf("%d blobs are left of a cleared conversation", n)
 	}
 	// All that was told, was told once: a question, its reply, the end, the reply to that.
-	told := map[string]int{"turn": 1, "killed": 1, "duplicates": 1, "update": 2}
+	told := map[string]int{"turn": 1, "killed": 1, "duplicates": 1, "update": 3, "schedule-soon": 1, "schedule-later": 1}
 	if deployed.stack.auth == "iam" {
 		delete(told, "duplicates")
 	}
+	for _, conversation := range []string{"approval", "callback", "join", "nap", "spend", "operator"} {
+		audited(t, conversation)
+	}
 	for conversation, ends := range told {
-		if a, err := client(t, "acme").Audit(t.Context(), conversation); err != nil || len(a.Findings) > 0 || a.Runs == 0 {
-			t.Errorf("the audit of conversation %s is %+v (%v)", conversation, a, err)
-		}
+		audited(t, conversation)
 		messages := len(transcript(t, client(t, "acme"), conversation))
 		if n := heard(t, client(t, "acme"), conversation); n != ends || messages != 2+2*ends {
 			t.Errorf("conversation %s heard %d times of %d ends, in %d messages", conversation, n, ends, messages)
 		}
+	}
+}
+
+func audited(t *testing.T, conversation string) {
+	t.Helper()
+	if a, err := client(t, "acme").Audit(t.Context(), conversation); err != nil || len(a.Findings) > 0 || a.Runs == 0 {
+		t.Errorf("the audit of conversation %s is %+v (%v)", conversation, a, err)
 	}
 }

@@ -70,7 +70,7 @@ func TestTheStandInAsksForATokenLikeAnAuthorizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	make := func(by *issuer, at time.Time) string {
-		token, err := by.token("acme", at)
+		token, err := by.token("acme", at, "openid", "operator")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestTheStandInAsksForATokenLikeAnAuthorizer(t *testing.T) {
 	}
 	good := make(i, now)
 	claims, err := i.verify(good, now)
-	if err != nil || claims["tenant"] != "acme" || claims["sub"] != "user-of-acme" {
+	if err != nil || claims["tenant"] != "acme" || claims["sub"] != "user-of-acme" || claims["scope"] != "openid operator" {
 		t.Errorf("%v (%v)", claims, err)
 	}
 	for name, token := range map[string]string{

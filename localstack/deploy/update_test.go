@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/errand-dev/errand/shared/api"
+	"github.com/errand-dev/errand/shared/awsclient"
 )
 
 // updateAndRollback deploys other functions under a run that is at work, behind the other authorizer
-// where there is one, and then what was there before. The run goes on through both.
-func updateAndRollback(t *testing.T) {
+// where there is one, and then what was there before. The run goes on through both, and one that waits
+// for people knows nothing of them.
+func updateAndRollback(t *testing.T, clients *awsclient.Clients) {
 	const conversation = "update"
 	old := client(t, "acme")
 	if _, err := old.Send(t.Context(), conversation, api.TurnRequest{Agent: "lab", Message: "say hello"}, ""); err != nil {
@@ -25,13 +27,17 @@ func updateAndRollback(t *testing.T) {
 	if err := deployed.synth(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	steps := 25
+	steps := 32
 	if deployed.stack.name == "aws" {
 		steps = 400 // a deployment takes minutes there
 	}
 	input := fmt.Appendf(nil, `{"steps":%d,"ms_each":1000}`, steps)
 	id := dispatch(t, old, conversation, api.DispatchRequest{Agent: "lab-steps", Input: input})
 	await(t, "it runs", func() bool { return runOf(t, old, conversation, id).Status == "running" })
+	asks := dispatch(t, old, conversation, api.DispatchRequest{Agent: "lab-approve"})
+	suspended(t, old, conversation, asks)
+	// A tick that the update killed, as AWS would not, would be hidden for six minutes.
+	await(t, "the next tick is a schedule", func() bool { return scheduled(t, clients, conversation) > 0 })
 
 	if _, err := deployed.deploy(t.Context(), second); err != nil {
 		t.Fatal(err)
@@ -48,7 +54,9 @@ func updateAndRollback(t *testing.T) {
 	}
 	// Where the update killed its executor, as AWS would not, the tick of another dispatch finds it soon.
 	dispatch(t, old, conversation, api.DispatchRequest{Agent: "lab-echo", Input: []byte(`{"text":"after the rollback"}`)})
-	await(t, "both ends are told", func() bool { return heard(t, old, conversation) > 1 })
+	decide(t, old, conversation, asks)
+	await(t, "all ends are told", func() bool { return heard(t, old, conversation) > 2 })
+	resumed(t, old, conversation, asks)
 	run := runOf(t, old, conversation, id)
 	var output struct{ Ran []int }
 	if err := json.Unmarshal(run.Output, &output); err != nil {
