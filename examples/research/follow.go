@@ -93,7 +93,7 @@ func (p *project) conclude(ctx context.Context, row subagent.Run, runs []subagen
 		if !r.Status.Live() {
 			continue
 		}
-		if _, err := p.stack.Service.Control.Cancel(ctx, p.owner, r.ID, "the report is written"); err != nil {
+		if _, err := p.stack.Service.Control.Cancel(ctx, p.owner, r.ID, "nobody waits for it any more"); err != nil {
 			return err
 		}
 	}

@@ -14,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/safehttp"
+	"github.com/errand-dev/errand/shared/serve"
+	"github.com/errand-dev/errand/shared/subagent"
 )
 
 // site is a web site of the test's own, which is allowed although it is not public.
@@ -149,6 +152,26 @@ func TestAQuoteOccursInWholeWordsHoweverLinesAreBroken(t *testing.T) {
 	}
 }
 
+// liveRuns lists the runs in the data folder that have not ended.
+func liveRuns(t *testing.T, data string) (ids []string) {
+	t.Helper()
+	stack, err := serve.Open(t.Context(), serve.Options{Dir: data, Agents: agent.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stack.Close()
+	runs, err := stack.Ledger.ListRuns(t.Context(), subagent.Owner{Tenant: "default", Conversation: "research"}, "", 0)
+	if err != nil || len(runs) == 0 {
+		t.Fatalf("%d runs, %v", len(runs), err)
+	}
+	for _, r := range runs {
+		if r.Status.Live() {
+			ids = append(ids, r.ID)
+		}
+	}
+	return ids
+}
+
 func TestSourcesThatCannotBeHadAreNamedAndHoldNothingUp(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.txt", "The moon moves the sea.")
@@ -203,6 +226,9 @@ when "source":"(http[^"]+)"
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
 		}
+	}
+	if live := liveRuns(t, o.data); live != nil {
+		t.Errorf("at work although nobody waits for it: %v", live)
 	}
 	if calls(events) != 4+2+4 {
 		t.Errorf("%d model calls were paid for: %+v", calls(events), events)

@@ -104,7 +104,7 @@ func research(ctx context.Context, o options, out io.Writer) error {
 	err = p.follow(ctx, o.yes, s.show)
 	stop()
 	<-worked
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		err = errors.New("stopped; what was read is kept, and the same command goes on")
 	}
 	return errors.Join(err, p.stack.Close())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/errand-dev/errand/shared/model"
 	"github.com/errand-dev/errand/shared/model/scriptmodel"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -271,6 +273,8 @@ func TestWhatCannotBeAskedIsRefusedBeforeAnythingRuns(t *testing.T) {
 		"a host not allowed":   {func(o *options) { o.sources = []string{"https://a.example/"} }, "--allow a.example"},
 		"another host allowed": {func(o *options) { o.sources, o.allow = []string{"https://xa.example/"}, []string{"*.a.example"} }, "--allow xa.example"},
 		"a bad host":           {func(o *options) { o.allow = []string{"https://a.example"} }, "without scheme"},
+		"a report in nowhere":  {func(o *options) { o.out = filepath.Join(empty, "none", "r.md") }, "there is no folder"},
+		"a folder as report":   {func(o *options) { o.out = empty }, "and no file"},
 		"no patience":          {func(o *options) { o.wait = 0 }, "--wait"},
 		"an unknown model":     {func(o *options) { o.modelName = "gpt" }, "there is no model"},
 		"a model without name": {func(o *options) { o.modelName = "openai:" }, "there is no model"},
@@ -287,6 +291,72 @@ func TestWhatCannotBeAskedIsRefusedBeforeAnythingRuns(t *testing.T) {
 				t.Errorf("the error is %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestModelsAreFoundByName(t *testing.T) {
+	t.Setenv("ANTHROPIC_API_KEY", "key")
+	t.Setenv("OPENAI_API_KEY", "key")
+	for name, base := range map[string]string{"script": "", "anthropic:a": "", "openai:b": "", "openai-compatible:llama3.2:1b": "http://localhost:11434/v1"} {
+		m, err := modelOf(name, base)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_, want, _ := strings.Cut(name, ":")
+		if got, _ := m.(model.Defaulter).Defaults(); want != "" && got != want {
+			t.Errorf("%s asks the model %q", name, got)
+		}
+	}
+}
+
+func TestTheDataFolderIsInTheUsersCacheUnlessItIsNamed(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", "")
+	dir, err := dataFolder("", "work")
+	if info, statErr := os.Stat(dir); err != nil || statErr != nil || !strings.HasPrefix(dir, home) || info.Mode().Perm() != 0o700 {
+		t.Errorf("%s, %v, %v", dir, err, statErr)
+	}
+}
+
+// stopper ends the work when a source has been read.
+type stopper struct {
+	bytes.Buffer
+	stop context.CancelFunc
+}
+
+func (s *stopper) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(`"source"`)) {
+		s.stop()
+	}
+	return s.Buffer.Write(b)
+}
+
+func TestWorkThatWasStoppedGoesOn(t *testing.T) {
+	o := asked(t)
+	o.sources = []string{t.TempDir()}
+	write(t, o.sources[0], "a.txt", "The moon moves the sea.")
+	write(t, o.sources[0], "b.txt", "Nothing of note here.")
+	o = o.scripted(t, twoFiles+`
+when "source":"(a.txt)"
+> call read_file {"path":"{{1}}"}
+---
+{"source":"a.txt","claims":[{"text":"True.","quote":"The moon moves the sea."}]}
+when "source":"(b.txt)"
+> wait 1s
+> call read_file {"path":"{{1}}"}
+---
+{"source":"b.txt","claims":[]}`)
+	o.jsonEvents = true
+	ctx, stop := context.WithCancel(t.Context())
+	if err := research(ctx, o, &stopper{stop: stop}); err == nil || !strings.Contains(err.Error(), "stopped") {
+		t.Fatalf("the error is %v", err)
+	}
+	// The call of the model that was under way is made again.
+	events, err := run(t, o)
+	if cost := events[len(events)-1].Cost; err != nil || cost == nil || cost.ModelCalls-cost.UncertainCalls != 4+2+2 {
+		t.Errorf("the work ended with %+v, %v", events[len(events)-1], err)
 	}
 }
 

@@ -28,7 +28,8 @@ type project struct {
 	name, run string
 	// data is the data folder, report where the report goes.
 	data, report string
-	guarded      bool
+	// guarded: there is a report already.
+	guarded bool
 }
 
 // prepare checks what is asked before anything runs.
@@ -50,17 +51,30 @@ func prepare(o options) (*project, error) {
 			return nil, err
 		}
 	}
-	if p.report, err = filepath.Abs(o.out); err != nil {
-		return nil, fmt.Errorf("resolving the path of the report: %w", err)
+	if p.report, p.guarded, err = reportAt(o.out); err != nil {
+		return nil, err
 	}
+	p.job.Replace = p.guarded
 	if p.data, err = dataFolder(o.data, p.name); err != nil {
 		return nil, err
 	}
-	_, err = os.Stat(p.report)
-	p.guarded = err == nil
-	p.job.Replace = p.guarded
 	p.library, err = openLibrary(folder, o)
 	return p, err
+}
+
+// reportAt returns the absolute path of the report, and whether a file is there.
+func reportAt(out string) (path string, there bool, err error) {
+	if path, err = filepath.Abs(out); err != nil {
+		return "", false, fmt.Errorf("resolving the path of the report: %w", err)
+	}
+	if folder, err := os.Stat(filepath.Dir(path)); err != nil || !folder.IsDir() {
+		return "", false, fmt.Errorf("the report cannot be written: there is no folder %s", filepath.Dir(path))
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return "", false, fmt.Errorf("the report cannot be written: %s is there and no file", path)
+	}
+	return path, err == nil, nil
 }
 
 // dataFolder makes the data folder; it is readable by its user only.
