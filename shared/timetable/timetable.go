@@ -82,17 +82,17 @@ func (t *Timetable) Create(ctx context.Context, o subagent.Owner, c Change, key 
 	if err != nil {
 		return made, false, err
 	}
-	now := subagent.At(t.Ledger.Now())
-	fresh := schedule.Schedule{
-		Owner: o, ID: t.id(o, key), BodyHash: hash, Enabled: true, Anchor: now, CreatedAt: now, UpdatedAt: now,
+	var row schedule.Schedule
+	id := t.id(o, key)
+	if key != "" {
+		if row, err = t.Ledger.Schedule(ctx, o, id); err != nil {
+			return made, false, err
+		}
 	}
-	if err := t.room(ctx, o, fresh.ID); err != nil {
-		return made, false, err
+	// What was asked for before is not judged again: its only moment may have passed.
+	if known = row.Version != 0; !known {
+		row, known, err = t.create(ctx, o, id, hash, c)
 	}
-	if fresh, err = t.edit(ctx, fresh, c); err != nil {
-		return made, false, err
-	}
-	row, known, err := t.Ledger.CreateSchedule(ctx, fresh)
 	switch {
 	case err != nil:
 		return made, known, err
@@ -109,6 +109,19 @@ func (t *Timetable) Create(ctx context.Context, o subagent.Owner, c Change, key 
 	}
 	made, err = t.complete(ctx, row)
 	return made, known, err
+}
+
+// create stores the row of a schedule, which is not armed yet.
+func (t *Timetable) create(ctx context.Context, o subagent.Owner, id, hash string, c Change) (row schedule.Schedule, known bool, err error) {
+	now := subagent.At(t.Ledger.Now())
+	row = schedule.Schedule{Owner: o, ID: id, BodyHash: hash, Enabled: true, Anchor: now, CreatedAt: now, UpdatedAt: now}
+	if err := t.room(ctx, o, id); err != nil {
+		return row, false, err
+	}
+	if row, err = t.edit(ctx, row, c); err != nil {
+		return row, false, err
+	}
+	return t.Ledger.CreateSchedule(ctx, row)
 }
 
 // Update changes a schedule. What was due already and has not fired still fires, unless

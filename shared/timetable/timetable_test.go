@@ -433,6 +433,26 @@ func TestAFrozenTimetableStillListsDeletesAndFires(t *testing.T) {
 	}
 }
 
+// A client that got no answer asks again, perhaps late.
+func TestARequestIsAnsweredAgainWhateverHasBecomeOfItsSchedule(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	change := timetable.Change{Expression: text("at(2026-11-30T12:02:00)"), Prompt: text("p")}
+	made, _, err := w.Create(t.Context(), owner, change, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.run(minute(3))
+	for _, w.Frozen = range []bool{false, true} {
+		again, known, err := w.Create(t.Context(), owner, change, "k")
+		if err != nil || !known || again.ID != made.ID || again.Status() != "ended" {
+			t.Errorf("asked for again: %+v, known %v: %v", again, known, err)
+		}
+	}
+	w.run(minute(9))
+	w.wantFired("2")
+}
+
 func TestTheNumberOfSchedulesIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
