@@ -22,7 +22,7 @@ var stepMutants = []mutant{
 	{"a tick leaves a disarmed backbone as it is", backbone, "shared/reconcile/reconcile.go",
 		`		return r.update(ctx, w, read, func(b subagent.Backbone) (subagent.Backbone, subagent.Outcome) { return b.Fence(w.Tick, read) })`,
 		`		return read, subagent.Apply, nil`,
-		simulation, "297"},
+		simulation, "83"},
 	{"a tick is acknowledged before its work", backbone, "shared/reconcile/reconcile.go",
 		`		if err != nil {
 			return err
@@ -44,7 +44,7 @@ var stepMutants = []mutant{
 	if tell != nil {
 		defer func() { _ = tell(ctx, l, &p) }()
 	}`,
-		simulation, "28"},
+		simulation, "67"},
 	{"an executor does not look at what is above its run", ledger, "shared/executor/run.go",
 		`	if row.Parent != "" {
 		if ended, err := e.endWithParent`,
@@ -82,14 +82,14 @@ var stepMutants = []mutant{
 		`			next, _ = rule(cur.value, cur.version)
 			stored, err = swap(ctx, l, key, next, cur.version+1, nonce, expires)
 		}`,
-		simulation, "52"},
+		simulation, "47"},
 	{"a step starts without a look at the row", ledger, "shared/executor/backend.go",
 		`	if err := x.fence(ctx); err != nil {
 		return nil, err
 	}
 	raw, err := body(ctx)`,
 		`	raw, err := body(ctx)`,
-		simulation, "38"},
+		simulation, "55"},
 	{"a holder that was overtaken frees the place", execution, "shared/executor/hold.go",
 		`			if c.Turn == ended.ID && c.Exec.Holder != h.token {`,
 		`			if false {`,
@@ -97,7 +97,7 @@ var stepMutants = []mutant{
 	{"a turn is not read again once its place is taken", ledger, "shared/executor/turn.go",
 		`	if !h.doubtful {`,
 		`	if true {`,
-		simulation, "83"},
+		simulation, "43"},
 	{"a turn's reply is not what was said first", execution, "shared/executor/turn.go",
 		`	if err != nil || said == value {`,
 		`	if true {`,
@@ -184,7 +184,7 @@ var stepMutants = []mutant{
 	{"a taken number counts as one's own", ledger, "shared/ledger/journal.go",
 		`	if err == nil && taken && stored.ID != m.ID {`,
 		`	if err == nil && taken && stored.ID == "" {`,
-		simulation, "133"},
+		simulation, "20"},
 	{"a tick sends itself again and writes nothing", backbone, "shared/reconcile/reconcile.go",
 		`	if err := r.Ledger.SendTick(ctx, w.Owner, w.Tick+1, rung, pause); err != nil {
 		return read, 0, err
