@@ -150,7 +150,8 @@ func deref(m *Milestone) Milestone {
 	return *m
 }
 
-// Sleep waits for d, counted from its first call under key.
+// Sleep waits for d, counted from its first call under key. A turn that would sleep for more
+// than an hour gets ErrTimedOut after that.
 func (w *Work) Sleep(ctx context.Context, key string, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -159,7 +160,13 @@ func (w *Work) Sleep(ctx context.Context, key string, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return w.backend.Wait(ctx, subagent.Wait{Until: until})
+	if err := w.backend.Wait(ctx, subagent.Wait{Until: until}); err != nil {
+		return err
+	}
+	if subagent.At(w.Now()) < until {
+		return fmt.Errorf("%w: a turn sleeps for an hour at most, not for %v", ErrTimedOut, d)
+	}
+	return nil
 }
 
 // Question is what people are asked.

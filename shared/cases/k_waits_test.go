@@ -323,6 +323,30 @@ func TestATurnThatSleepsIsWokenByATick(t *testing.T) {
 	})
 }
 
+// Each sleep of a turn has an hour of its own; one that would be longer ends with an error.
+func TestATurnSleepsMoreThanOnceAndEachTimeForAnHourAtMost(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.waitingChat(func(ctx context.Context, t *agent.Turn) (string, error) {
+			for _, nap := range []string{"one", "two", "three"} {
+				if err := t.Sleep(ctx, nap, 25*time.Minute); err != nil {
+					return "", err
+				}
+			}
+			err := t.Sleep(ctx, "long", 2*time.Hour)
+			if errors.Is(err, agent.ErrSuspended) {
+				return "", err
+			}
+			return fmt.Sprintf("timed out: %t", errors.Is(err, agent.ErrTimedOut)), nil
+		})
+		w.start()
+		turn := w.say("go")
+		w.pass(2*time.Hour + 14*time.Minute)
+		w.want("status", w.turn(turn.ID).Status, subagent.Queued)
+		w.pass(2 * time.Minute)
+		w.want("reply", w.turn(turn.ID).Reply.Inline, "timed out: true")
+	})
+}
+
 // Wakes may be lost: the tick finds that a wait is over, for runs and for turns.
 func TestALostWakeIsMadeUpForByATick(t *testing.T) {
 	bubble(t, func(w *world) {
@@ -409,6 +433,31 @@ func TestParkedTurnsKeepTheirOrder(t *testing.T) {
 		w.say("m3")
 		w.drain(platform.Turns)
 		w.want("order", w.called("turn"), []string{"turn go", "turn go", "turn m0", "turn m1", "turn m2", "turn m3"})
+	})
+}
+
+// A turn that has waited leaves its place in the backbone to those behind it, but only until
+// another one has a place: a conversation that is always behind does not fill it up.
+func TestTurnsThatWaitOneAfterTheOtherNeedOnePlace(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.must(w.agents.AddChat("naps", func(ctx context.Context, t *agent.Turn) (string, error) {
+			return "awake", t.Sleep(ctx, "nap", time.Minute)
+		}))
+		w.agents.DefaultChat = "naps"
+		w.start()
+		for range 5 {
+			w.say("go")
+		}
+		for range 4 {
+			w.pass(time.Minute + 20*time.Second)
+			if n := len(w.backbone().Open); n > 2 {
+				w.Errorf("%d places", n)
+			}
+		}
+		w.pass(5 * time.Minute)
+		w.want("replies", len(w.transcript()), 10)
+		w.want("places", len(w.backbone().Open), 0)
+		w.want("armed", w.backbone().Armed, false)
 	})
 }
 

@@ -2,6 +2,7 @@ package cases_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -136,4 +137,46 @@ func TestAfterAGiveUpNoFurtherCallIsMade(t *testing.T) {
 		w.want("model calls", cost.Own.ModelCalls, int64(1))
 		w.want("told", len(w.called("turn")), 1)
 	})
+}
+
+// A run that is given up while its executor lets it go, to wait or to be handed on, is torn
+// down by that: nobody works on it any more, and it is not watched.
+func TestARunThatIsGivenUpWhileItIsLetGoIsTornDown(t *testing.T) {
+	for name, rest := range map[string]func(context.Context, *world, *agent.Run) error{
+		"to wait": func(ctx context.Context, _ *world, r *agent.Run) error { return r.Sleep(ctx, "nap", time.Hour) },
+		"to be handed on": func(ctx context.Context, w *world, _ *agent.Run) error {
+			w.record("works")
+			<-ctx.Done()
+			w.giveUp("r1")
+			return context.Cause(ctx)
+		},
+		"to be tried again": func(_ context.Context, w *world, _ *agent.Run) error {
+			w.giveUp("r1")
+			return agent.Retryable(errors.New("the vendor is busy"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.task("leaves", func(ctx context.Context, r *agent.Run) (any, error) {
+					if name == "to wait" {
+						// Between its last look and its row: the fence is behind us.
+						defer w.giveUp("r1")
+					}
+					return nil, rest(ctx, w, r)
+				})
+				w.start()
+				w.dispatch(request("r1", "leaves", notify))
+				w.pass(time.Second)
+				if name == "to be handed on" {
+					w.halt()
+					w.work()
+				}
+				w.pass(time.Minute)
+				w.want("status", w.run("r1").Status, subagent.Interrupted)
+				w.want("still running", w.run("r1").ChildStillRunning(), false)
+				w.want("finish", w.run("r1").Finish.State, subagent.Silent)
+				w.want("armed", w.backbone().Armed, false)
+			})
+		})
+	}
 }

@@ -64,3 +64,28 @@ func (x *execution) openMessages(ctx context.Context, messages []ledger.InboxMes
 	}
 	return opened, nil
 }
+
+// forward hands messages that the task did not read before it ended to whoever is
+// next above it, and counts them as read. A follow-up has nobody else to go to.
+func (x *execution) forward(ctx context.Context, l *ledger.Ledger, row subagent.Run) error {
+	read, _ := x.state()
+	messages, err := l.Inbox(ctx, ledger.LifeOf(row), read, row.Inbox)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		if m.From == "" {
+			x.note(x.Ledger.NewEvent("run.followup_unread", row.ID, "", inboxNote{m.ID}))
+			continue
+		}
+		if err := x.Courier.Forward(ctx, l, row, m); err != nil {
+			return err
+		}
+	}
+	x.setRead(row.Inbox)
+	return nil
+}
+
+type inboxNote struct {
+	Message string `json:"message_id"`
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/delivery"
 	"github.com/errand-dev/errand/shared/ledger"
-	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -152,10 +151,7 @@ func (x *execution) settle(ctx context.Context, output any, err, cause error) er
 	case err == nil:
 		return x.end(ctx, output)
 	case errors.Is(cause, agent.ErrGivenUp):
-		_, _, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-			return r.TearDown(x.epoch)
-		})
-		return err
+		return x.tearDown(ctx)
 	case errors.Is(cause, agent.ErrCancelled):
 		// Whoever cancelled delivers, and the tick if that one died.
 		x.emit(ctx, x.row.Owner, x.notes()...)
@@ -277,62 +273,20 @@ func (x *execution) handOn(ctx context.Context, failed bool, delay time.Duration
 		return err
 	}
 	x.emit(ctx, row.Owner, x.notes()...)
-	if outcome != subagent.Apply {
-		return nil
+	switch outcome {
+	case subagent.Apply:
+		return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, delay)
+	case subagent.TornDown:
+		return x.tearDown(ctx)
 	}
-	return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, delay)
-}
-
-// suspend lets the run wait without a process. What it waits for may have come before the
-// row said so: the wake then found the lease held.
-func (x *execution) suspend(ctx context.Context, wait subagent.Wait) error {
-	if err := x.watch(ctx, x.row.Owner, wait, x.row.ID); err != nil {
-		return err
-	}
-	// Whoever sees that the run waits finds in the log what for.
-	x.emit(ctx, x.row.Owner, x.notes()...)
-	row, outcome, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
-		return r.HandOn(x.epoch, x.Ledger.Now(), false, 0, wait)
-	})
-	if err != nil || outcome != subagent.Apply {
-		return err
-	}
-	over, err := x.Ledger.Over(ctx, ledger.LifeOf(row), wait)
-	if err != nil {
-		return err
-	}
-	if over {
-		return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, 0)
-	}
-	left := wait.Until.Time().Sub(x.Ledger.Now())
-	if wait.Until == 0 || left > platform.MaxDelay {
-		return nil // a tick ends it
-	}
-	// A tick would end it as well, some seconds late.
-	return x.wakeIn(ctx, row, left)
-}
-
-// forward hands messages that the task did not read before it ended to whoever is
-// next above it, and counts them as read. A follow-up has nobody else to go to.
-func (x *execution) forward(ctx context.Context, l *ledger.Ledger, row subagent.Run) error {
-	read, _ := x.state()
-	messages, err := l.Inbox(ctx, ledger.LifeOf(row), read, row.Inbox)
-	if err != nil {
-		return err
-	}
-	for _, m := range messages {
-		if m.From == "" {
-			x.note(x.Ledger.NewEvent("run.followup_unread", row.ID, "", inboxNote{m.ID}))
-			continue
-		}
-		if err := x.Courier.Forward(ctx, l, row, m); err != nil {
-			return err
-		}
-	}
-	x.setRead(row.Inbox)
 	return nil
 }
 
-type inboxNote struct {
-	Message string `json:"message_id"`
+// tearDown confirms that nobody works any more on the run, which was given up. Without it the
+// run is watched to the end of its window.
+func (x *execution) tearDown(ctx context.Context) error {
+	_, _, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.TearDown(x.epoch)
+	})
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/callback"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -63,9 +64,9 @@ func (h *hold) Wait(ctx context.Context, w subagent.Wait) error {
 	return agent.ErrSuspended
 }
 
-// longest journals when a wait ends at the latest: the turn is executed again before it.
+// longest journals when a wait ends at the latest: the turn is executed again before it. Each
+// wait has its own, so two that differ in nothing but their end are two.
 func (h *hold) longest(ctx context.Context, w subagent.Wait) (subagent.Time, error) {
-	w.Until = 0
 	name, err := json.Marshal(w)
 	if err != nil {
 		return 0, fmt.Errorf("naming a wait: %w", err)
@@ -125,6 +126,40 @@ func (e *Executor) watch(ctx context.Context, o subagent.Owner, w subagent.Wait,
 		}
 	}
 	return nil
+}
+
+// suspend lets the run wait without a process. What it waits for may have come before the
+// row said so: the wake then found the lease held.
+func (x *execution) suspend(ctx context.Context, wait subagent.Wait) error {
+	if err := x.watch(ctx, x.row.Owner, wait, x.row.ID); err != nil {
+		return err
+	}
+	// Whoever sees that the run waits finds in the log what for.
+	x.emit(ctx, x.row.Owner, x.notes()...)
+	row, outcome, err := x.update(ctx, x.Ledger, func(r subagent.Run) (subagent.Run, subagent.Outcome) {
+		return r.HandOn(x.epoch, x.Ledger.Now(), false, 0, wait)
+	})
+	switch {
+	case err != nil:
+		return err
+	case outcome == subagent.TornDown:
+		return x.tearDown(ctx)
+	case outcome != subagent.Apply:
+		return nil
+	}
+	over, err := x.Ledger.Over(ctx, ledger.LifeOf(row), wait)
+	if err != nil {
+		return err
+	}
+	if over {
+		return x.Ledger.SendJob(ctx, row, subagent.Backbone{}, 0)
+	}
+	left := wait.Until.Time().Sub(x.Ledger.Now())
+	if wait.Until == 0 || left > platform.MaxDelay {
+		return nil // a tick ends it
+	}
+	// A tick would end it as well, some seconds late.
+	return x.wakeIn(ctx, row, left)
 }
 
 // asleep reads the run of a wake, and reports whether its wait is not over: then it is

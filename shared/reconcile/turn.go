@@ -16,7 +16,7 @@ func (r *Reconciler) surveyTurns(ctx context.Context, w ledger.Wake, b subagent.
 			runs = append(runs, place)
 			continue
 		}
-		gone, due, err := r.lookAfter(ctx, w, turn)
+		gone, due, err := r.lookAfter(ctx, w, b, turn)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, err
@@ -34,7 +34,7 @@ func (r *Reconciler) surveyTurns(ctx context.Context, w ledger.Wake, b subagent.
 // lookAfter wakes a turn whose wait is over, and those that were parked behind it, if nobody
 // works on the one before. It reports whether the turn's place in the backbone can go; due is
 // when the wait ends at the latest.
-func (r *Reconciler) lookAfter(ctx context.Context, w ledger.Wake, turn string) (gone bool, due subagent.Time, err error) {
+func (r *Reconciler) lookAfter(ctx context.Context, w ledger.Wake, b subagent.Backbone, turn string) (gone bool, due subagent.Time, err error) {
 	c, err := r.Ledger.Conversation(ctx, w.Owner)
 	if err != nil {
 		return false, 0, err
@@ -43,7 +43,9 @@ func (r *Reconciler) lookAfter(ctx context.Context, w ledger.Wake, turn string) 
 		return false, 0, r.wakeTurn(ctx, w, subagent.Turn{Owner: w.Owner, ID: c.Parked[0]})
 	}
 	if c.Turn != turn {
-		return len(c.Parked) == 0, 0, nil
+		// Those that are parked need one place to be looked after.
+		_, placed := b.Open[subagent.TurnPlace(c.Turn)]
+		return len(c.Parked) == 0 || placed, 0, nil
 	}
 	if !c.Waits(turn) {
 		if !c.Exec.Free(subagent.At(r.Ledger.Now()), r.Ledger.Terms) {
