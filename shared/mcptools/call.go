@@ -56,7 +56,7 @@ func (s *Source) failure(ctx context.Context, doing string, err error) error {
 	if answer, ok := errors.AsType[*jsonrpc.Error](err); ok && answered(answer.Code) {
 		return fmt.Errorf("the server answered with an error: %s (code %d)", answer.Message, answer.Code)
 	}
-	return agent.Retryable(fmt.Errorf("mcptools: %s %s: %w", doing, s.options.Name, err))
+	return agent.Retryable(fmt.Errorf("mcptools: %s %s: %w", doing, s.options.Name, s.options.withoutURL(err)))
 }
 
 // answered tells codes of servers from those that the SDK gives to its own errors: the call

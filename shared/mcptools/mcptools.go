@@ -47,7 +47,8 @@ type Options struct {
 	Env []string
 	// Stderr is given what Command writes there; nil drops it.
 	Stderr io.Writer
-	// URL is that of a server that speaks streamable HTTP.
+	// URL is that of a server that speaks streamable HTTP. It may hold a key: errors and the
+	// log have its host alone.
 	URL string
 	// HTTPClient makes the requests to URL; nil means http.DefaultClient. For a URL that a
 	// user chose take one of safehttp, whose Timeout then bounds each call as well.
@@ -99,7 +100,7 @@ func Connect(ctx context.Context, o Options) (*Source, error) {
 		ProgressNotificationHandler: s.progressed,
 	})
 	if _, err := s.live(ctx); err != nil {
-		return nil, fmt.Errorf("mcptools: connecting to %s: %w", o.Name, err)
+		return nil, fmt.Errorf("mcptools: connecting to %s: %w", o.Name, o.withoutURL(err))
 	}
 	return s, nil
 }
@@ -116,6 +117,8 @@ func (o Options) check() error {
 		return fmt.Errorf("Options.Name is %q; give 1 to 32 letters, digits, _ and -", o.Name)
 	case ways != 1:
 		return errors.New("Options needs one of Command, URL and Transport")
+	case o.URL != "" && !addressed(o.URL):
+		return errors.New("Options.URL is not an address like https://example.com/mcp")
 	case o.CallTimeout < 0:
 		return fmt.Errorf("Options.CallTimeout is %s; give a bound, or zero for the default", o.CallTimeout)
 	}
@@ -130,7 +133,7 @@ func (o Options) check() error {
 func (s *Source) Tools(ctx context.Context) ([]harness.Tool, error) {
 	listed, err := s.list(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("mcptools: listing the tools of %s: %w", s.options.Name, err)
+		return nil, fmt.Errorf("mcptools: listing the tools of %s: %w", s.options.Name, s.options.withoutURL(err))
 	}
 	if err := s.checkAllowed(listed); err != nil {
 		return nil, err

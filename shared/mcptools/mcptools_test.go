@@ -3,6 +3,7 @@ package mcptools_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -209,6 +210,33 @@ func TestAServerOverHTTPMayBeRestarted(t *testing.T) {
 	}
 }
 
+func TestTheURLOfAServerIsInNoErrorAndNoLog(t *testing.T) {
+	server := newServer(nil)
+	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: true})
+	s := httptest.NewServer(handler)
+	t.Cleanup(s.Close)
+	var log strings.Builder
+	o := mcptools.Options{Name: "srv", URL: s.URL + "/hush?key=hush", Log: slog.New(slog.NewTextHandler(&log, nil))}
+	source := connect(t, o)
+	tools := toolsOf(t, source)
+	s.Close()
+	_, _, called := run(t.Context(), t, &memory{}, harness.Agent{Tools: tools}, `srv_greet {"name":"Ada"}`)
+	_, listed := source.Tools(t.Context())
+	_, connected := mcptools.Connect(t.Context(), o)
+	for doing, err := range map[string]error{"calling": called, "listing": listed, "connecting": connected} {
+		if err == nil || strings.Contains(err.Error(), "hush") || !strings.Contains(err.Error(), strings.TrimPrefix(s.URL, "http://")) {
+			t.Errorf("%s: %v", doing, err)
+		}
+	}
+	if !agent.IsRetryable(called) {
+		t.Errorf("calling: %v is not retryable", called)
+	}
+	source.Close() // the log is written
+	if strings.Contains(log.String(), "hush") {
+		t.Errorf("the log: %s", &log)
+	}
+}
+
 func TestAListThatChangesIsSeenByTheNextLook(t *testing.T) {
 	server := newServer(nil)
 	source := connect(t, mcptools.Options{Transport: inMemory(server), Allow: []string{"greet"}})
@@ -260,6 +288,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		`Options.Name is ""`:    {URL: "http://localhost/"},
 		"one of Command, URL":   {Name: "a"},
 		"needs one of":          {Name: "a", URL: "http://localhost/", Command: []string{"x"}},
+		"like https://":         {Name: "a", URL: "localhost/mcp"},
 		"CallTimeout is -1s":    {Name: "a", URL: "http://localhost/", CallTimeout: -time.Second},
 		"connecting to a":       {Name: "a", Command: []string{"no-such-program-anywhere"}},
 	} {

@@ -63,7 +63,7 @@ func (s *Source) adopt(ctx context.Context, session *mcp.ClientSession) error {
 		s.mu.Unlock()
 		session.Close() // of a command that has ended, its process too
 		if !closed {
-			s.log.WarnContext(ctx, "mcp server is gone", "server", s.options.Name, "error", err)
+			s.log.WarnContext(ctx, "mcp server is gone", "server", s.options.Name, "error", s.options.withoutURL(err))
 		}
 	})
 	return nil
