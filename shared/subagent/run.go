@@ -185,7 +185,8 @@ type Run struct {
 
 	// Silence is the no-progress window in milliseconds; zero means none.
 	Silence int64 `json:"win,omitempty"`
-	// LastSignal is when the run last reported progress or a milestone.
+	// LastSignal is when the run was last heard: it reported something or, after that, finished
+	// a step. The time in which nobody executed it is added (unheard).
 	LastSignal Time     `json:"ls,omitempty"`
 	Progress   Progress `json:"p,omitzero"`
 
