@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -41,10 +42,10 @@ schedules are missed.`, func(c *api.AgentControl) { c.Enabled = false }),
 func newControl(use, short, long string, change func(*api.AgentControl)) *cobra.Command {
 	f := clientFlags{}
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: long, Args: oneArg("NAME"),
+		Use: use, Short: short, Long: long, Example: "  errand agent " + strings.Replace(use, "NAME", "importer", 1), Args: oneArg("NAME"),
 		RunE: f.client(func(ctx context.Context, s session, args []string) error { return s.control(ctx, args[0], change) }),
 	}
-	f.add(cmd)
+	f.addServer(cmd)
 	return cmd
 }
 
@@ -56,7 +57,8 @@ func newMaintenance() *cobra.Command {
 		Long: `Begins or ends the maintenance of an agent. With accept, new turns and runs are accepted
 and wait until it ends, as do those that have not begun. With reject, new ones are
 refused; what was accepted goes on.`,
-		Example: `  errand agent maintenance importer accept`,
+		Example: `  errand agent maintenance importer accept
+  errand agent maintenance importer off`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return usageError{fmt.Errorf("%s takes the NAME of an agent, and off, accept or reject; see '%s --help'", cmd.CommandPath(), cmd.CommandPath())}
@@ -71,7 +73,7 @@ refused; what was accepted goes on.`,
 			return s.control(ctx, args[0], func(c *api.AgentControl) { c.Maintenance = args[1] })
 		}),
 	}
-	f.add(cmd)
+	f.addServer(cmd)
 	return cmd
 }
 

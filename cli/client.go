@@ -42,18 +42,23 @@ func newClients() []*cobra.Command {
 	return clients
 }
 
-// clientFlags are what every command that talks to a server takes.
+// clientFlags are what the commands that talk to a server take.
 type clientFlags struct {
 	endpoint, token, conversation string
 	iam, json                     bool
 }
 
 func (f *clientFlags) add(cmd *cobra.Command) {
+	f.addServer(cmd)
+	cmd.Flags().StringVarP(&f.conversation, "conversation", "c", "", fmt.Sprintf("the conversation (default $%s, else %s)", envConversation, defaultConversation))
+}
+
+// addServer adds those of a command that is about no conversation.
+func (f *clientFlags) addServer(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.endpoint, "endpoint", "", fmt.Sprintf("URL of the server (default $%s, else %s)", envEndpoint, defaultEndpoint))
 	flags.StringVar(&f.token, "token", "", fmt.Sprintf("bearer token (default $%s)", envToken))
 	flags.BoolVar(&f.iam, "iam", false, fmt.Sprintf("sign requests with your AWS credentials, for an API whose authorizer is IAM (default $%s)", envIAM))
-	flags.StringVarP(&f.conversation, "conversation", "c", "", fmt.Sprintf("the conversation (default $%s, else %s)", envConversation, defaultConversation))
 	flags.BoolVar(&f.json, "json", false, "print what the server says as JSON")
 }
 

@@ -148,16 +148,24 @@ func TestWhatGoesWrongSaysWhatToDo(t *testing.T) {
 
 func TestTheHelpOfEveryClientHasAnExampleAndHidesTheToken(t *testing.T) {
 	t.Setenv(envToken, "a-secret-of-mine-1")
-	for _, cmd := range newClients() {
+	clients := append(newClients(), newAgent().Commands()...)
+	for _, cmd := range clients {
+		clients = append(clients, cmd.Commands()...)
+	}
+	for _, cmd := range clients {
 		if cmd.Example == "" || cmd.Long == "" {
-			t.Errorf("%s lacks an example or a text", cmd.Name())
+			t.Errorf("%s lacks an example or a text", cmd.CommandPath())
 		}
+		path := strings.Fields(cmd.CommandPath())
 		var help, errOut bytes.Buffer
-		if code := Run(t.Context(), "test", []string{cmd.Name(), "--help"}, &help, &errOut); code != exitOK {
-			t.Errorf("%s --help: %d %s", cmd.Name(), code, &errOut)
+		if code := Run(t.Context(), "test", append(path, "--help"), &help, &errOut); code != exitOK {
+			t.Errorf("%s --help: %d %s", cmd.CommandPath(), code, &errOut)
 		}
 		if strings.Contains(help.String(), "secret") || !strings.Contains(help.String(), "--json") {
-			t.Errorf("the help of %s is %s", cmd.Name(), &help)
+			t.Errorf("the help of %s is %s", cmd.CommandPath(), &help)
+		}
+		if about := path[0] != "agent"; about != strings.Contains(help.String(), "--conversation") {
+			t.Errorf("%s takes a conversation: %v, want %v", cmd.CommandPath(), !about, about)
 		}
 	}
 }
