@@ -394,3 +394,32 @@ func TestAReportCitesSourcesWithFindingsAndThoseAlone(t *testing.T) {
 		t.Errorf("nothing was found, and nothing may be said about it: %v", err)
 	}
 }
+
+func TestAReportTellsOfEachSourceOnceAndOfItsBetterReading(t *testing.T) {
+	read := []outcome{
+		{Source: "b", Status: subagent.Completed}, {Source: "b", Status: subagent.Error, Reason: "dead"},
+		{Source: "a", Status: subagent.Error, Reason: "dead"}, {Source: "x", Status: subagent.Completed},
+	}
+	var got []string
+	for _, o := range inOrder([]string{"a", "b", "c"}, read) {
+		got = append(got, o.Source+": "+string(o.Status)+o.Reason)
+	}
+	if want := []string{"a: errordead", "b: completed", "c: no reader was sent"}; !cmp.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestTheSourcesOfAFolderAreItsTexts(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.txt", "a.MD", "deep/c.html", "d.pdf", ".hidden.txt", ".git/e.txt", "LICENSE"} {
+		write(t, dir, name, "text")
+	}
+	if err := os.Symlink("b.txt", filepath.Join(dir, "link.txt")); err != nil {
+		t.Fatal(err)
+	}
+	folder, got, err := sourcesOf(options{sources: []string{" https://z.example/x", dir, "https://a.example/", "https://z.example/x"}, allow: []string{"*.example"}})
+	want := []string{"a.MD", "b.txt", "deep/c.html", "https://a.example/", "https://z.example/x"}
+	if err != nil || folder != dir || !cmp.Equal(got, want) {
+		t.Errorf("got %q in %s, %v", got, folder, err)
+	}
+}

@@ -72,21 +72,28 @@ func (p *project) outcomes(ctx context.Context) ([]outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]outcome, len(p.job.Sources))
-	for i, source := range p.job.Sources {
-		all[i] = outcome{Source: source, Reason: "no reader was sent"}
-	}
-	for _, r := range runs {
-		o, err := p.outcomeOf(ctx, r)
-		if err != nil {
+	found := make([]outcome, len(runs))
+	for i, r := range runs {
+		if found[i], err = p.outcomeOf(ctx, r); err != nil {
 			return nil, err
 		}
-		// A source may have been read twice: what is better stands.
-		if i := slices.Index(p.job.Sources, o.Source); i >= 0 && all[i].Status != subagent.Completed {
+	}
+	return inOrder(p.job.Sources, found), nil
+}
+
+// inOrder has one outcome for each source: of several readers that were sent to it, that of
+// one who has read it.
+func inOrder(sources []string, found []outcome) []outcome {
+	all := make([]outcome, len(sources))
+	for i, source := range sources {
+		all[i] = outcome{Source: source, Reason: "no reader was sent"}
+	}
+	for _, o := range found {
+		if i := slices.Index(sources, o.Source); i >= 0 && all[i].Status != subagent.Completed {
 			all[i] = o
 		}
 	}
-	return all, nil
+	return all
 }
 
 // readers are the runs that the researcher has sent off.

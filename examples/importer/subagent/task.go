@@ -1,7 +1,8 @@
 // Package importagent turns package importer into a background subagent, and adds a
 // scripted conversation agent that sends it on its way. It is the example to copy
 // from: Task shows how a task reads its input, tells of its progress, reaches a
-// milestone and ends; Chat shows how a conversation dispatches it and hears of it.
+// milestone and ends; Chat shows how a conversation dispatches it, waits for that milestone
+// and hears of the end.
 package importagent
 
 import (
