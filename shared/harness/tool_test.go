@@ -120,6 +120,25 @@ func TestEachCallHasAKeyOfItsOwnThatStaysWhenItIsMadeAgain(t *testing.T) {
 	}
 }
 
+func TestAToolFindsTheRunThatItsCallBelongsTo(t *testing.T) {
+	var found *agent.Work
+	tool := harness.NewTool("look", "", func(ctx context.Context, _ struct{}) (string, error) {
+		found = harness.CallWork(ctx)
+		return "seen", nil
+	})
+	b := newMemory()
+	a := harness.Agent{Name: "a", Model: script(t, "when\n> call look\n---\ndone"), Tools: []harness.Tool{tool}}
+	if _, err := b.run(t, a, `"go"`); err != nil {
+		t.Fatal(err)
+	}
+	if found == nil || found.ID == "" || !found.Now().Equal(b.now) {
+		t.Errorf("got %+v", found)
+	}
+	if harness.CallWork(t.Context()) != nil {
+		t.Error("there is a run outside of a call")
+	}
+}
+
 func TestIndependentCallsAreMadeAtTheSameTime(t *testing.T) {
 	var together sync.WaitGroup
 	together.Add(3)
