@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,47 @@ func TestThePagesNameOnlyTestsThatExist(t *testing.T) {
 		}
 		if claims < 20 {
 			t.Errorf("%s has %d claims: the test does not read it right", page, claims)
+		}
+	}
+}
+
+func TestTheDesignSaysWhatEachModuleIsFor(t *testing.T) {
+	gomod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	design, err := os.ReadFile("docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(design), "| module | for | why this one |\n")
+	var said []string
+	for line := range strings.Lines(table) {
+		if !strings.HasPrefix(line, "|") {
+			break
+		}
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for name := range strings.SplitSeq(cell, ", ") {
+			if name = strings.TrimSuffix(name, "/…"); strings.Contains(name, ".") {
+				said = append(said, name)
+			}
+		}
+	}
+	// A row may name a part of a module, or the path of a major version without its number.
+	related := func(a, b string) bool { return strings.HasPrefix(a+"/", b+"/") || strings.HasPrefix(b+"/", a+"/") }
+	var required []string
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+( // indirect)?$`).FindAllStringSubmatch(string(gomod), -1) {
+		required = append(required, m[1])
+		if m[2] == "" && !slices.ContainsFunc(said, func(name string) bool { return related(m[1], name) }) {
+			t.Errorf("the table of docs/design.md has no row for %s", m[1])
+		}
+	}
+	if len(required) < 20 || len(said) < 20 {
+		t.Fatalf("%d modules and %d rows: the test does not read them right", len(required), len(said))
+	}
+	for _, name := range said {
+		if !slices.ContainsFunc(required, func(m string) bool { return related(m, name) }) {
+			t.Errorf("docs/design.md has a row for %s, which go.mod does not require", name)
 		}
 	}
 }

@@ -33,9 +33,6 @@ type Transport struct {
 	now         func() time.Time
 }
 
-// ErrNoRegion is returned when neither the endpoint nor the SDK's configuration names a region.
-var ErrNoRegion = errors.New("the region is unknown; set AWS_REGION")
-
 // New returns a transport for the API at endpoint over base. It looks for credentials at
 // once, so that their absence is told before the first request. now is the clock.
 func New(ctx context.Context, endpoint string, base http.RoundTripper, now func() time.Time) (*Transport, error) {
@@ -48,7 +45,7 @@ func New(ctx context.Context, endpoint string, base http.RoundTripper, now func(
 		region = cfg.Region
 	}
 	if region == "" {
-		return nil, ErrNoRegion
+		return nil, errors.New("the region is unknown; set AWS_REGION")
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, fmt.Errorf("finding AWS credentials: %w", err)
