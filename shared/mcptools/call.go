@@ -42,7 +42,11 @@ func (s *Source) call(ctx context.Context, tool string, args json.RawMessage) (s
 	case cause != nil:
 		err = cause
 	}
-	return "", s.failure(ctx, "calling", err)
+	err = s.failure(ctx, "calling", err)
+	if agent.IsRetryable(err) {
+		s.drop(session)
+	}
+	return "", err
 }
 
 var errTimeout = errors.New("there was no answer")

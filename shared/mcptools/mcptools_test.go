@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -184,8 +185,12 @@ func TestAServerOverHTTPMayBeRestarted(t *testing.T) {
 		})
 		return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	}
-	now, down := handler(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { now.ServeHTTP(w, r) }))
+	var now atomic.Value
+	set := func(h http.Handler) { now.Store(h.ServeHTTP) }
+	set(handler())
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now.Load().(func(http.ResponseWriter, *http.Request))(w, r)
+	}))
 	t.Cleanup(s.Close)
 	source := connect(t, mcptools.Options{URL: s.URL})
 	tools := toolsOf(t, source)
@@ -196,11 +201,11 @@ func TestAServerOverHTTPMayBeRestarted(t *testing.T) {
 	if err := greet(); err != nil {
 		t.Fatal(err)
 	}
-	now = down
+	set(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
 	if err := greet(); !agent.IsRetryable(err) {
 		t.Errorf("while it is down: %v", err)
 	}
-	now = handler()
+	set(handler())
 	err := greet()
 	if agent.IsRetryable(err) { // the first call may be told that its session is gone
 		err = greet()

@@ -58,7 +58,9 @@ func (s *Source) adopt(ctx context.Context, session *mcp.ClientSession) error {
 	s.watchers.Go(func() {
 		err := session.Wait()
 		s.mu.Lock()
-		s.session = nil
+		if s.session == session {
+			s.session = nil
+		}
 		closed := s.closed
 		s.mu.Unlock()
 		session.Close() // of a command that has ended, its process too
@@ -67,6 +69,18 @@ func (s *Source) adopt(ctx context.Context, session *mcp.ClientSession) error {
 		}
 	})
 	return nil
+}
+
+// drop gives up a session over which a call could not be delivered: the next call makes a
+// new one.
+func (s *Source) drop(session *mcp.ClientSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != session || s.closed {
+		return
+	}
+	s.session = nil
+	s.watchers.Go(func() { _ = session.Close() }) // it is broken: nobody is told
 }
 
 // Close ends the connection, and the server if it is a command. Calls under way fail, and are
