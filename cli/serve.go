@@ -146,8 +146,9 @@ func authentication(f serveFlags) (gate, error) {
 
 var errNotLocal = errors.New("without --tokens only requests to a loopback address are answered")
 
-// localOnly lets in whoever reaches the loopback address by its name. A web page whose
-// host name was made to point there does not get in.
+// localOnly lets in whoever reaches the loopback address by its name. A web page does not
+// get in: neither one whose host name was made to point there, nor one that has a browser
+// send what changes something, like a cancel, which needs no body.
 func localOnly(r *http.Request) (string, error) {
 	host := r.Host
 	if _, _, err := net.SplitHostPort(host); err != nil {
@@ -155,6 +156,10 @@ func localOnly(r *http.Request) (string, error) {
 	}
 	if !loopback(host) {
 		return "", errNotLocal
+	}
+	var pages http.CrossOriginProtection
+	if err := pages.Check(r); err != nil {
+		return "", err
 	}
 	return ingress.DefaultTenant, nil
 }

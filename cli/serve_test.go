@@ -20,6 +20,27 @@ func TestOnlyLoopbackNamesGetInWithoutTokens(t *testing.T) {
 	}
 }
 
+func TestWithoutTokensNoWebPageOfAnotherOriginChangesAnything(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, header, value string
+		in                    bool
+	}{
+		"a command line":                     {"POST", "Accept", "*/*", true},
+		"a page from elsewhere":              {"POST", "Sec-Fetch-Site", "cross-site", false},
+		"one in an old browser":              {"POST", "Origin", "https://evil.example", false},
+		"a page of another port here":        {"DELETE", "Origin", "http://127.0.0.1:3000", false},
+		"a page of ours":                     {"POST", "Origin", "http://127.0.0.1:8080", true},
+		"what the browser lets no page read": {"GET", "Sec-Fetch-Site", "cross-site", true},
+	} {
+		r := httptest.NewRequest(c.method, "/v1/conversations/c1/runs/r1/cancel", nil)
+		r.Host = "127.0.0.1:8080"
+		r.Header.Set(c.header, c.value)
+		if _, err := localOnly(r); (err == nil) != c.in {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestTokensAreReadStrictly(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
