@@ -3,6 +3,7 @@ package cases_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,28 @@ func TestEndsThatComeWhileATurnRunsAreToldTogether(t *testing.T) {
 		w.want("messages", len(w.transcript()), 7)
 		w.pass(time.Hour)
 		w.want("turns", len(w.called("turn")), 2)
+	})
+}
+
+// However long the log has become since: nobody is told before one whose turn came first.
+func TestManyEndsThatComeWhileATurnRunsAreToldInTheirOrder(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.busy()
+		w.start()
+		w.say("go")
+		var runs []string
+		for i := range 40 {
+			runs = append(runs, fmt.Sprintf("r%02d", i))
+			w.dispatch(request(runs[i], "done", notify))
+			w.pass(time.Second)
+		}
+		w.free("busy")
+		w.pass(time.Second)
+		want := []string{"turn "}
+		for together := range slices.Chunk(runs, subagent.DefaultCoalescing.Max) {
+			want = append(want, "turn "+strings.Join(together, " "))
+		}
+		w.want("turns", w.called("turn"), want)
 	})
 }
 

@@ -15,8 +15,8 @@ import (
 // the same.
 const foldStep = "#fold"
 
-// recentBatches is how far back the log is searched for turns that stand behind this one.
-const recentBatches = 32
+// foldBatches is how far back the log is searched for turns that stand behind this one.
+const foldBatches = 256
 
 // fold finds the turns that are told together with this one. The log only hints at them, and
 // one that it has lost is told by itself.
@@ -46,10 +46,12 @@ func (h *hold) fold(ctx context.Context) error {
 	return err
 }
 
-// behind lists turns that tell of ends of runs and were accepted lately, in their order.
+// behind lists turns that tell of ends of runs and were accepted after this one, in their
+// order: none if the log has grown too long since to see the next of them, for no other must
+// be told before that.
 func (h *hold) behind(ctx context.Context) ([]subagent.Turn, error) {
-	events, err := h.Ledger.RecentEvents(ctx, h.turn.Owner, recentBatches)
-	if err != nil {
+	events, complete, err := h.Ledger.EventsSince(ctx, h.turn.Owner, h.turn.AcceptedAt, foldBatches)
+	if err != nil || !complete {
 		return nil, err
 	}
 	var ids []string

@@ -9,15 +9,31 @@ import (
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
-// RecentEvents returns the events of the newest batches of a conversation's log, in order.
-func (l *Ledger) RecentEvents(ctx context.Context, o subagent.Owner, batches int) ([]Event, error) {
-	newest, _, err := list[batch](ctx, l, platform.Query{Partition: partition(o), Prefix: eventPrefix, Descending: true, Limit: batches})
-	var events []Event
-	for _, b := range slices.Backward(newest) {
+// logPage is how many batches are read at once.
+const logPage = 32
+
+// EventsSince returns the events of a conversation's log since a moment, and some from before
+// it, in order. complete is false if so many batches do not reach back to it.
+func (l *Ledger) EventsSince(ctx context.Context, o subagent.Owner, since subagent.Time, batches int) (events []Event, complete bool, err error) {
+	q := platform.Query{Partition: partition(o), Prefix: eventPrefix, Descending: true, Limit: logPage}
+	var found []batch // the newest first
+	for !complete && len(found) < batches {
+		page, items, err := list[batch](ctx, l, q)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, page...)
+		if complete = len(page) < logPage || page[logPage-1].before(since); !complete {
+			q.After = items[logPage-1].Key.Sort
+		}
+	}
+	for _, b := range slices.Backward(found) {
 		events = append(events, b.Events...)
 	}
-	return events, err
+	return events, complete, nil
 }
+
+func (b batch) before(at subagent.Time) bool { return len(b.Events) > 0 && b.Events[0].At < at }
 
 // Turns reads turns in the order of ids; one that is not there has no status. It is not a
 // snapshot.
