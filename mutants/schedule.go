@@ -1,9 +1,9 @@
 package main
 
 const (
-	scheduleFile  = "shared/schedule/schedule.go"
-	timetableFile = "shared/timetable/timetable.go"
-	fireFile      = "shared/timetable/fire.go"
+	scheduleFile = "shared/schedule/schedule.go"
+	armFile      = "shared/timetable/arm.go"
+	fireFile     = "shared/timetable/fire.go"
 )
 
 // scheduleMutants break the rules of schedules, and the order of steps of the timetable.
@@ -52,7 +52,7 @@ var scheduleMutants = []mutant{
 		"return stored.AcceptedAt, l.SendTurn(ctx, stored, l.Nonce())",
 		"return stored.AcceptedAt, nil",
 		timetables, "TestACrashAfterAnyStepLosesNoFiringAndDoublesNone"},
-	{"an arming sends no timer", schedules, timetableFile,
+	{"an arming sends no timer", schedules, armFile,
 		"		if next != 0 {\n			if err := t.send(",
 		"		if next < 0 {\n			if err := t.send(",
 		timetables, "TestAScheduleFiresOnceForEachMoment"},
@@ -60,7 +60,7 @@ var scheduleMutants = []mutant{
 		"return subagent.At(now) < t.Due }",
 		"return false }",
 		timetables, "TestAFarMomentIsReachedInHops"},
-	{"a lost timer is not sent again", schedules, timetableFile,
+	{"a lost timer is not sent again", schedules, armFile,
 		"case row.Lost(now):",
 		"case row.Lost(now) && row.LastAt < 0:",
 		timetables, "TestALostTimerIsSentAgainByWhoeverLooks"},

@@ -6,22 +6,21 @@
 // is that of the backbone: send the timer, then write the row that promises it. A crash
 // between any two of them loses nothing, because the timer that is being handled comes
 // again, or a creator's caller was promised nothing yet.
+//
+// The use cases are in this file, what a change makes of a schedule in edit.go, how its timer
+// is sent in arm.go and handled in fire.go.
 package timetable
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/errand-dev/errand/shared/ledger"
 	"github.com/errand-dev/errand/shared/operator"
-	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/schedule"
 	"github.com/errand-dev/errand/shared/subagent"
 )
@@ -211,74 +210,6 @@ func (t *Timetable) room(ctx context.Context, o subagent.Owner, id string) error
 	return ErrTooMany
 }
 
-// edit applies the change. A refusal comes before anything is stored.
-func (t *Timetable) edit(ctx context.Context, s schedule.Schedule, c Change) (schedule.Schedule, error) {
-	if t.Frozen {
-		return s, ErrFrozen
-	}
-	if c.Expression != nil && *c.Expression != s.Expression || c.Enabled != nil && *c.Enabled && !s.Enabled {
-		s.Anchor = subagent.At(t.Ledger.Now())
-	}
-	s.Expression, s.Zone = pick(c.Expression, s.Expression), pick(c.Zone, s.Zone)
-	s.Enabled, s.EndsAt, s.Trigger = pick(c.Enabled, s.Enabled), pick(c.EndsAt, s.EndsAt), pick(c.Trigger, s.Trigger)
-	if err := checkTexts(s, c); err != nil {
-		return s, err
-	}
-	next, err := s.Planned(t.Ledger.Now())
-	if err == nil && s.Enabled && next == 0 {
-		err = fmt.Errorf("%w: %s in %s", ErrNever, s.Expression, cmp.Or(s.Zone, "UTC"))
-	}
-	if err == nil && !s.Enabled {
-		_, err = schedule.Parse(s.Expression, s.Zone)
-	}
-	if err != nil {
-		return s, err
-	}
-	if s.Prompt, err = t.store(ctx, s.Owner, c.Prompt, s.Prompt); err != nil {
-		return s, err
-	}
-	s.Message, err = t.store(ctx, s.Owner, c.Message, s.Message)
-	return s, err
-}
-
-// checkTexts checks what the schedule would say after the change.
-func checkTexts(s schedule.Schedule, c Change) error {
-	for _, text := range []*string{c.Prompt, c.Message} {
-		if text != nil && len(*text) > MaxText {
-			return fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrTooLarge, len(*text), MaxText)
-		}
-	}
-	there := func(text *string, old subagent.Value) bool {
-		return text == nil && old.Size > 0 || text != nil && strings.TrimSpace(*text) != ""
-	}
-	prompt, message := there(c.Prompt, s.Prompt), there(c.Message, s.Message)
-	switch {
-	case prompt && message:
-		return ErrTwoTexts
-	case !prompt && !message && s.Trigger == "":
-		return ErrNothingToDo
-	case s.Trigger == "":
-		return nil
-	}
-	return subagent.CheckID(s.Trigger)
-}
-
-// store keeps a new text; without one the old value stays.
-func (t *Timetable) store(ctx context.Context, o subagent.Owner, text *string, old subagent.Value) (subagent.Value, error) {
-	if text == nil {
-		return old, nil
-	}
-	return t.Ledger.StoreValue(ctx, o, strings.TrimSpace(*text))
-}
-
-// pick returns what the pointer points to, or the other.
-func pick[T any](to *T, otherwise T) T {
-	if to == nil {
-		return otherwise
-	}
-	return *to
-}
-
 func hashOf(c Change) (string, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -302,66 +233,4 @@ func (t *Timetable) complete(ctx context.Context, row schedule.Schedule) (s Sche
 
 func defaultPrompt(trigger string) string {
 	return fmt.Sprintf("The trigger %q has fired by its schedule. Handle it now.", trigger)
-}
-
-func asItIs(s schedule.Schedule) (schedule.Schedule, error) { return s, nil }
-
-// maxRounds bounds how often an arming begins again because the row changed.
-const maxRounds = 20
-
-// arm edits the row, sends a timer for what it then promises, and writes it under a new
-// generation: timers of the old one are nobody's.
-func (t *Timetable) arm(ctx context.Context, row schedule.Schedule, edit func(schedule.Schedule) (schedule.Schedule, error)) (schedule.Schedule, error) {
-	for range maxRounds {
-		edited, err := edit(row)
-		if err != nil {
-			return row, err
-		}
-		now, generation := t.Ledger.Now(), t.Ledger.Nonce()
-		next, err := edited.Planned(now)
-		if err != nil {
-			return row, err
-		}
-		if next != 0 {
-			if err := t.send(ctx, t.Ledger, row.Owner, schedule.Timer{ID: row.ID, Generation: generation, Due: next}, now); err != nil {
-				return row, err
-			}
-		}
-		stored, outcome, err := t.Ledger.UpdateSchedule(ctx, row, func(s schedule.Schedule) (schedule.Schedule, subagent.Outcome) {
-			return s.Arm(row, edited, generation, next, now)
-		})
-		switch {
-		case err != nil:
-			return row, err
-		case outcome == subagent.Apply:
-			return stored, nil
-		case outcome == subagent.Absent:
-			return row, fmt.Errorf("%w: %s", ErrNoSchedule, row.ID)
-		}
-		row = stored
-	}
-	return row, fmt.Errorf("arming schedule %s: %w", row.ID, ledger.ErrContended)
-}
-
-// send sends the timer, to come when it is due or one hop on the way there.
-func (t *Timetable) send(ctx context.Context, l *ledger.Ledger, o subagent.Owner, timer schedule.Timer, now time.Time) error {
-	delay := max(timer.Due.Time().Sub(now), 0)
-	if !t.LongTimers {
-		delay = min(delay, platform.MaxDelay)
-	}
-	return l.SendTimer(ctx, o, timer, delay)
-}
-
-// repair arms what its creator did not come to, and sends the timer again that must be
-// lost. One that was not lost finds its moment passed.
-func (t *Timetable) repair(ctx context.Context, row schedule.Schedule) (schedule.Schedule, error) {
-	now := t.Ledger.Now()
-	switch {
-	case row.Unarmed():
-		return t.arm(ctx, row, asItIs)
-	case row.Lost(now):
-		t.Log.WarnContext(ctx, "timer of a schedule sent again", "schedule_id", row.ID, "due", row.NextAt.Time())
-		return row, t.send(ctx, t.Ledger, row.Owner, row.Timer(), now)
-	}
-	return row, nil
 }
