@@ -57,7 +57,7 @@ type Options struct {
 	Transport func() (mcp.Transport, error)
 	// Allow names, as the server does, the tools that are taken; empty means all.
 	Allow []string
-	// CallTimeout bounds each call: one minute.
+	// CallTimeout bounds each call, and each listing of the tools: one minute.
 	CallTimeout time.Duration
 	// Log is given when a server comes and goes; nil means silence.
 	Log *slog.Logger
@@ -165,6 +165,8 @@ func (s *Source) list(ctx context.Context) ([]*mcp.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, stop := context.WithTimeout(ctx, s.options.CallTimeout)
+	defer stop()
 	var listed []*mcp.Tool
 	for t, err := range session.Tools(ctx, nil) {
 		if err != nil {

@@ -128,6 +128,22 @@ func TestACallThatTakesTooLongIsToldAndCancelled(t *testing.T) {
 	<-noted.cancelled
 }
 
+func TestAListThatDoesNotComeIsNotWaitedForWithoutEnd(t *testing.T) {
+	server := newServer(nil)
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
+			if method == "tools/list" {
+				<-ctx.Done()
+			}
+			return next(ctx, method, r)
+		}
+	})
+	source := connect(t, mcptools.Options{Transport: inMemory(server), CallTimeout: 50 * time.Millisecond})
+	if _, err := source.Tools(t.Context()); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "listing the tools of srv") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestClosingTheSourceMakesItsCallsRetryable(t *testing.T) {
 	noted := &calls{make(chan struct{}, 1), make(chan struct{}, 1)}
 	source := connect(t, mcptools.Options{Transport: inMemory(newServer(noted))})

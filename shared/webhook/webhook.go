@@ -45,7 +45,7 @@ type Options struct {
 	// base64. To change one, put the new one beside the old until receivers know it.
 	Secrets []string
 	// Client makes the requests; one of safehttp, for a URL that a user chose. Redirects
-	// are not followed.
+	// are not followed, and a request takes 30 s at most, whatever the client allows.
 	Client *http.Client
 	// Log is given what is final; nil means silence.
 	Log *slog.Logger
@@ -67,6 +67,10 @@ const goneEvent = "webhook.gone"
 
 // drainBytes of a response are read, so that its connection can be used again.
 const drainBytes = 64 << 10
+
+// timeout bounds one request. A receiver that never answers would otherwise hold the
+// conversation for as long as its turns may take.
+const timeout = 30 * time.Second
 
 type sender struct {
 	url     *url.URL
@@ -104,7 +108,9 @@ func newSender(o Options) (*sender, error) {
 
 func (s *sender) deliver(ctx context.Context, d agent.Delivery) error {
 	id := messageID(d)
-	request, err := s.request(ctx, id, d)
+	within, stop := context.WithTimeout(ctx, timeout)
+	defer stop()
+	request, err := s.request(within, id, d)
 	if err != nil {
 		return fmt.Errorf("writing webhook %s: %w", id, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -268,6 +269,24 @@ func TestAnyAnswerButSuccessIsAFailureThatTellsNoSecret(t *testing.T) {
 	if _, ok := errors.AsType[*safehttp.RefusedError](err); !ok || strings.Contains(err.Error(), "hush") {
 		t.Errorf("refused: %v", err)
 	}
+}
+
+// silent is a receiver that never answers.
+type silent struct{}
+
+func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, context.Cause(r.Context())
+}
+
+func TestAReceiverThatNeverAnswersIsWaitedForForHalfAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		err := handler(t, webhook.Options{URL: "https://example.com/hush", Client: &http.Client{Transport: silent{}}})(t.Context(), delivery())
+		if took := time.Since(begun); !errors.Is(err, context.DeadlineExceeded) || took != 30*time.Second || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
 }
 
 func TestGoneIsFinalAndTold(t *testing.T) {
