@@ -114,7 +114,7 @@ func (s session) printAudit(a audited) error {
 			sent   bool
 			format string
 			what   any
-		}{{r.Tick > 0, "sent tick %d\n", r.Tick}, {r.TurnID != "", "woke turn %s\n", r.TurnID}} {
+		}{{r.Tick > 0, "sent tick %d\n", r.Tick}, {r.TurnID != "", "woke turn %s\n", r.TurnID}, {r.Timers > 0, "sent timers: %d\n", r.Timers}} {
 			if !line.sent {
 				continue
 			}

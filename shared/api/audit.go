@@ -11,7 +11,7 @@ type Audit struct {
 
 // Finding is one thing that is not as it should be.
 type Finding struct {
-	Kind    string `json:"kind" enum:"orphan,unplaced,undelivered,dead-letter,overdue-backbone,stopped-backbone,lease-overrun,not-started,over-budget,not-woken,not-closed,stuck-turn,duplicate-turn,duplicate-message"`
+	Kind    string `json:"kind" enum:"orphan,unplaced,undelivered,dead-letter,overdue-backbone,stopped-backbone,lease-overrun,not-started,over-budget,not-woken,not-closed,stuck-turn,overdue-schedule,duplicate-turn,duplicate-message"`
 	RunID   string `json:"run_id,omitempty"`
 	Slot    string `json:"slot,omitempty" enum:"finish,give_up"`
 	TurnID  string `json:"turn_id,omitempty"`
@@ -23,4 +23,5 @@ type Finding struct {
 type Repair struct {
 	Tick   int64  `json:"tick,omitempty" doc:"Absent if no tick is armed."`
 	TurnID string `json:"turn_id,omitempty" doc:"The turn that was woken, if one stood still."`
+	Timers int    `json:"timers,omitempty" doc:"How many schedules were sent the timer again that they had lost."`
 }

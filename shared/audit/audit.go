@@ -55,10 +55,12 @@ type Sent struct {
 	Tick int64
 	// Turn was woken, if it is not empty.
 	Turn string
+	// Timers is how many schedules were sent theirs.
+	Timers int
 }
 
-// Repair sends a tick of the conversation's backbone, if that is armed, and wakes the turn
-// that stands still, if one does. It writes nothing: what is sent is a hint, and one too
+// Repair sends a tick of the conversation's backbone, if that is armed, wakes the turn that
+// stands still, if one does, and sends schedules the timers that they have lost. It writes nothing: what is sent is a hint, and one too
 // many costs a message.
 func (a *Auditor) Repair(ctx context.Context, o subagent.Owner) (sent Sent, err error) {
 	report, rows, err := a.look(ctx, o)
@@ -84,6 +86,15 @@ func (a *Auditor) Repair(ctx context.Context, o subagent.Owner) (sent Sent, err 
 			return sent, err
 		}
 		sent.Turn = f.Turn
+	}
+	for _, s := range rows.Schedules {
+		if !s.Lost(a.Ledger.Now()) {
+			continue
+		}
+		if err := a.Ledger.SendTimer(ctx, o, s.Timer(), 0); err != nil {
+			return sent, err
+		}
+		sent.Timers++
 	}
 	return sent, nil
 }
@@ -112,6 +123,9 @@ func (a *Auditor) look(ctx context.Context, o subagent.Owner) (report Report, ro
 	}
 	rows.Messages, err = all(func(last ledger.Message) ([]ledger.Message, error) { return a.Ledger.Messages(ctx, o, last.Seq, page) })
 	if err != nil {
+		return report, rows, err
+	}
+	if rows.Schedules, err = a.Ledger.Schedules(ctx, o); err != nil {
 		return report, rows, err
 	}
 	report.Findings = Findings(rows, a.Ledger.Now(), a.Ledger.Terms)

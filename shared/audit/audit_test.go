@@ -16,6 +16,7 @@ import (
 	"github.com/errand-dev/errand/shared/platform"
 	"github.com/errand-dev/errand/shared/serve"
 	"github.com/errand-dev/errand/shared/subagent"
+	"github.com/errand-dev/errand/shared/timetable"
 )
 
 var owner = subagent.Owner{Tenant: "default", Conversation: "c"}
@@ -140,6 +141,26 @@ func TestATurnWhoseWakeWasLostIsNamedAndWoken(t *testing.T) {
 		turn, err = w.Ledger.Turn(w.Context(), owner, turn.ID)
 		w.must(err)
 		w.want("the turn", turn.Status, subagent.Completed)
+	})
+}
+
+// The conversation has nothing else: its first turn is the schedule's.
+func TestAScheduleWhoseTimerWasLostIsNamedAndFires(t *testing.T) {
+	bubble(t, func(w *world) {
+		often, prompt := "rate(30 minutes)", "report"
+		_, _, err := w.Service.Timetable.Create(w.Context(), owner, timetable.Change{Expression: &often, Prompt: &prompt}, "")
+		w.must(err)
+		w.want("at first", w.kinds(), []string{})
+		w.purge(platform.Ticks)
+		w.want("an hour later", w.kinds(), []string{"overdue-schedule "})
+		sent, err := w.auditor.Repair(w.Context(), owner)
+		w.must(err)
+		w.want("sent", sent, audit.Sent{Timers: 1})
+		w.work()
+		w.want("repaired", w.kinds(), []string{})
+		turns, err := w.Ledger.ListTurns(w.Context(), owner, "", 9)
+		w.must(err)
+		w.want("turns", len(turns), 1)
 	})
 }
 

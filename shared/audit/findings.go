@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/schedule"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -34,6 +35,8 @@ const (
 	NotClosed Kind = "not-closed"
 	// StuckTurn: a turn that nobody has begun, or whose executor is gone.
 	StuckTurn Kind = "stuck-turn"
+	// OverdueSchedule: a schedule whose timer has not come.
+	OverdueSchedule Kind = "overdue-schedule"
 	// DuplicateTurn: two turns that tell the same of a run.
 	DuplicateTurn Kind = "duplicate-turn"
 	// DuplicateMessage: two replies to one turn, or one message twice.
@@ -43,14 +46,14 @@ const (
 // Kinds lists them all.
 func Kinds() []Kind {
 	return []Kind{Orphan, Unplaced, Undelivered, DeadLetter, Overdue, Stopped, LeaseOverrun, NotStarted, OverBudget, NotWoken,
-		NotClosed, StuckTurn, DuplicateTurn, DuplicateMessage}
+		NotClosed, StuckTurn, OverdueSchedule, DuplicateTurn, DuplicateMessage}
 }
 
 // Remedy says what mends a finding.
 type Remedy string
 
 const (
-	// Repair: a tick, or another wake (Auditor.Repair).
+	// Repair: a tick, a timer, or another wake (Auditor.Repair).
 	Repair Remedy = "repair"
 	// Redrive and Cancel are what a user does to the run.
 	Redrive Remedy = "redrive"
@@ -79,6 +82,7 @@ type Rows struct {
 	Runs         []subagent.Run
 	Turns        []subagent.Turn
 	Messages     []ledger.Message
+	Schedules    []schedule.Schedule
 }
 
 // Late is how long something may take that should take seconds. A message that fails is
@@ -100,6 +104,7 @@ func Findings(rows Rows, now time.Time, t subagent.Terms) []Finding {
 		j.run(r)
 	}
 	j.turns()
+	j.schedules()
 	j.duplicates()
 	return j.found
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/errand-dev/errand/shared/api"
 	"github.com/errand-dev/errand/shared/audit"
 	"github.com/errand-dev/errand/shared/ledger"
+	"github.com/errand-dev/errand/shared/schedule"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -158,6 +159,9 @@ func TestEachKindOfDamageIsNamed(t *testing.T) {
 		"a turn whose executor died": {change(conversation(), func(r *audit.Rows) {
 			r.Conversation = subagent.Conversation{Turn: "t", Exec: subagent.Lease{Holder: "h", Until: long}}
 		}), "stuck-turn t repair"},
+		"a schedule whose timer was lost": {change(conversation(), func(r *audit.Rows) {
+			r.Schedules = []schedule.Schedule{{ID: "s", Enabled: true, Generation: "g", NextAt: long}, {ID: "late", Enabled: true, Generation: "g", NextAt: lately}}
+		}), "overdue-schedule repair"},
 		"two turns of one end": {change(conversation(delivered()), func(r *audit.Rows) {
 			r.Turns = []subagent.Turn{told("a", same), told("b", same)}
 		}), "duplicate-turn r b none"},

@@ -199,6 +199,14 @@ func (j *judge) idle() bool {
 	return true
 }
 
+func (j *judge) schedules() {
+	for _, s := range j.Schedules {
+		if s.Lost(j.now) {
+			j.add(Finding{Kind: OverdueSchedule, Remedy: Repair}, "schedule %s should have fired %v ago", s.ID, j.ago(s.NextAt))
+		}
+	}
+}
+
 func (j *judge) duplicates() {
 	type telling struct {
 		run       string

@@ -10,7 +10,7 @@ import (
 // getAudit reads every row of the conversation but its log: for an operator, not for a
 // page that is shown often.
 func getAudit(h *handler, c *call) error {
-	if err := h.exists(c.r.Context(), c.owner); err != nil {
+	if err := h.hasRows(c.r.Context(), c.owner); err != nil {
 		return err
 	}
 	auditor := audit.Auditor{Ledger: h.Ledger}
@@ -32,7 +32,7 @@ func getAudit(h *handler, c *call) error {
 }
 
 func postRepair(h *handler, c *call) error {
-	if err := h.exists(c.r.Context(), c.owner); err != nil {
+	if err := h.hasRows(c.r.Context(), c.owner); err != nil {
 		return err
 	}
 	auditor := audit.Auditor{Ledger: h.Ledger}
@@ -40,7 +40,7 @@ func postRepair(h *handler, c *call) error {
 	if err != nil {
 		return err
 	}
-	h.Log.InfoContext(c.r.Context(), "conversation repaired", "conversation", c.owner.Conversation, "tick", sent.Tick, "turn_id", sent.Turn)
-	h.ok(c, http.StatusAccepted, api.Repair{Tick: sent.Tick, TurnID: sent.Turn})
+	h.Log.InfoContext(c.r.Context(), "conversation repaired", "conversation", c.owner.Conversation, "tick", sent.Tick, "turn_id", sent.Turn, "timers", sent.Timers)
+	h.ok(c, http.StatusAccepted, api.Repair{Tick: sent.Tick, TurnID: sent.Turn, Timers: sent.Timers})
 	return nil
 }

@@ -14,6 +14,9 @@ func TestAnAuditNamesWhatIsWrongAndARepairSendsTheTick(t *testing.T) {
 	s := open(t, options{idle: true})
 	s.problem(s.call("GET", "/v1/conversations/c/audit", ""), 404, "not-found", "")
 	s.problem(s.call("POST", "/v1/conversations/c/repair", ""), 404, "not-found", "")
+	get[api.Schedule](s, s.call("POST", "/v1/conversations/later/schedules", `{"expression":"rate(1 day)","prompt":"p"}`), 201)
+	get[api.Audit](s, s.call("GET", "/v1/conversations/later/audit", ""), 200)
+	get[api.Repair](s, s.call("POST", "/v1/conversations/later/repair", ""), 202)
 	run := get[api.Run](s, s.call("POST", "/v1/conversations/c/runs", `{"agent":"lab-echo","input":{"text":"a"}}`), 202)
 	if a := get[api.Audit](s, s.call("GET", "/v1/conversations/c/audit", ""), 200); len(a.Findings) != 0 || a.Runs != 1 || a.Conversation != "c" {
 		t.Errorf("a run just dispatched: %+v", a)

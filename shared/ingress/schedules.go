@@ -147,9 +147,9 @@ func viewSchedule(s timetable.Schedule) api.Schedule {
 	}
 }
 
-// clearable returns ErrNotFound unless there is something to clear: a conversation, or
+// hasRows returns ErrNotFound unless there is something of the conversation: itself, or
 // schedules that have not fired yet.
-func (s *Service) clearable(ctx context.Context, o subagent.Owner) error {
+func (s *Service) hasRows(ctx context.Context, o subagent.Owner) error {
 	err := s.exists(ctx, o)
 	if !errors.Is(err, ErrNotFound) {
 		return err

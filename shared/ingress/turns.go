@@ -94,7 +94,7 @@ func getConversation(h *handler, c *call) error {
 }
 
 func deleteConversation(h *handler, c *call) error {
-	if err := h.clearable(c.r.Context(), c.owner); err != nil {
+	if err := h.hasRows(c.r.Context(), c.owner); err != nil {
 		return err
 	}
 	if err := h.Control.Clear(c.r.Context(), c.owner); err != nil {
