@@ -173,7 +173,7 @@ func (w *Work) Sleep(ctx context.Context, key string, d time.Duration) error {
 type Question struct {
 	// Name tells it from others of the run or turn: letters, digits and . _ : -
 	Name string `json:"name"`
-	// Title is the question, in a sentence.
+	// Title is the question, in a sentence: at most 1 KB.
 	Title string `json:"title"`
 	// Detail is JSON that helps to decide, at most 16 KB.
 	Detail json.RawMessage `json:"detail,omitempty"`
@@ -188,7 +188,10 @@ type Decision struct {
 	Note string `json:"note,omitempty"`
 }
 
-const maxDetail = 16 << 10
+const (
+	maxTitle  = 1 << 10
+	maxDetail = 16 << 10
+)
 
 // Ask makes a question known, once, and goes on: Approve waits for the decision. within is
 // how long somebody will wait for it, zero means without end.
@@ -200,6 +203,9 @@ func (w *Work) Ask(ctx context.Context, q Question, within time.Duration) error 
 func (w *Work) ask(ctx context.Context, q Question, within time.Duration) (until subagent.Time, err error) {
 	if err := subagent.CheckID(q.Name); err != nil {
 		return 0, fmt.Errorf("question %q: %w", q.Name, err)
+	}
+	if len(q.Title) > maxTitle {
+		return 0, fmt.Errorf("the title of question %s has %d bytes, at most %d are allowed; put the rest into its detail", q.Name, len(q.Title), maxTitle)
 	}
 	if len(q.Detail) > maxDetail {
 		return 0, fmt.Errorf("the detail of question %s has %d bytes, at most %d are allowed", q.Name, len(q.Detail), maxDetail)

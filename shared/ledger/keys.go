@@ -23,6 +23,7 @@ import (
 //	                     STATE#<path>#<name>    what an agent keeps
 //	                     VALUE#<hash>           a value too large for its row
 //	operator             CONTROLS               subagent.Controls
+//	                     SIGNING                signing, the key of the tokens of callbacks
 //	…/conversation/run   ACCOUNT#<life>#<whose> subagent.Account, of the run or turn, or of its tree
 //	                     STEP#<life>#<key>      Step, the journal (of a run or of a turn)
 //	                     MILESTONE#<life>#<n>   Milestone
@@ -73,9 +74,9 @@ func scheduleKey(o subagent.Owner, id string) platform.Key {
 	return platform.Key{Partition: partition(o), Sort: schedulePrefix + id}
 }
 
-// controlsKey is that of the one row that belongs to no tenant.
+// signingKey and controlsKey are those of the rows that belong to no tenant: partitions of
+// tenants have a '/'.
 func signingKey() platform.Key { return platform.Key{Partition: "operator", Sort: "SIGNING"} }
-
 func controlsKey() platform.Key { return platform.Key{Partition: "operator", Sort: "CONTROLS"} }
 
 func stateKey(o subagent.Owner, path, name string) platform.Key {
