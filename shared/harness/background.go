@@ -18,16 +18,18 @@ type submitted struct {
 type fetched struct {
 	Done  bool  `json:"done"`
 	Reply reply `json:"reply,omitzero"`
+	// Failed says why the vendor has ended the call without an answer.
+	Failed string `json:"failed,omitempty"`
 }
 
 // fetch submits call n and looks for its answer now and then; in between no process is held.
-// A cancel while nobody looks stops the run, but not what the vendor works on.
+// One that failed at the vendor and may not fail again is submitted again: looked at once more it
+// would show the same failure for ever. A cancel while nobody looks stops the run, but not what
+// the vendor works on.
 func (x *session) fetch(ctx context.Context, n int, key string, req model.Request, c agent.Call) (reply, error) {
 	vendor := x.Model.(model.Background) // Register has seen to it
-	call, err := step(ctx, x, fmt.Sprintf("submit:%d", n), func(ctx context.Context) (submitted, error) {
-		id, err := tries(ctx, x, req, c, func() (string, error) { return vendor.Submit(ctx, key, req) })
-		return submitted{id}, err
-	})
+	round := 1
+	call, err := x.submit(ctx, n, round, key, req, c)
 	if err != nil {
 		return reply{}, err
 	}
@@ -38,27 +40,53 @@ func (x *session) fetch(ctx context.Context, n int, key string, req model.Reques
 		found, err := step(ctx, x, fmt.Sprintf("fetch:%d:%d", n, k), func(ctx context.Context) (fetched, error) {
 			return x.look(ctx, vendor, call.ID, c)
 		})
-		if err != nil || found.Done {
+		switch {
+		case err != nil || found.Done:
 			return found.Reply, err
+		case found.Failed == "":
+			continue
+		case round >= x.limits.ModelAttempts:
+			return reply{}, terminalf("the model failed %d times: %s", round, found.Failed)
+		}
+		round++
+		if call, err = x.submit(ctx, n, round, key, req, c); err != nil {
+			return reply{}, err
 		}
 	}
+}
+
+// submit submits call n for the round-th time: another time needs another key, for the journal
+// as for the vendor.
+func (x *session) submit(ctx context.Context, n, round int, key string, req model.Request, c agent.Call) (submitted, error) {
+	name := fmt.Sprintf("submit:%d", n)
+	if round > 1 {
+		name, key = fmt.Sprintf("%s:%d", name, round), fmt.Sprintf("%s-again%d", key, round)
+	}
+	return step(ctx, x, name, func(ctx context.Context) (submitted, error) {
+		id, err := tries(ctx, x, req, c, func() (string, error) { return x.Model.(model.Background).Submit(ctx, key, req) })
+		return submitted{id}, err
+	})
 }
 
 // look fetches the answer once. If our run ends meanwhile the vendor is told to stop.
 func (x *session) look(ctx context.Context, vendor model.Background, id string, c agent.Call) (fetched, error) {
 	res, done, err := vendor.Fetch(ctx, id)
 	if err == nil {
-		return fetched{done, replyOf(res)}, nil
+		return fetched{Done: done, Reply: replyOf(res)}, nil
 	}
 	if ctx.Err() != nil {
 		x.abandon(ctx, vendor, id)
 		return fetched{}, context.Cause(ctx)
 	}
-	if _, passes := model.Retryable(err); passes {
+	_, passes := model.Retryable(err)
+	if passes && !done {
 		return fetched{}, nil // the next look may find it
 	}
 	if err := x.unanswered(ctx, c, err); err != nil {
 		return fetched{}, err
+	}
+	if passes {
+		return fetched{Failed: err.Error()}, nil
 	}
 	return fetched{}, plain(err, x.begin.Model)
 }

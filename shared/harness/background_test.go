@@ -17,8 +17,10 @@ import (
 // error of the fetch before.
 type slowVendor struct {
 	model.Model
-	ready     int
-	fails     error
+	ready int
+	fails error
+	// ends: that error is how the call ended at the vendor.
+	ends      bool
 	fetched   int
 	submitted []model.Request
 	keys      []string
@@ -40,7 +42,7 @@ func (v *slowVendor) Fetch(ctx context.Context, _ string) (model.Response, bool,
 	case ctx.Err() != nil:
 		return model.Response{}, false, &model.Error{Kind: model.Ended, Err: context.Cause(ctx)}
 	case v.fetched == v.ready-1 && v.fails != nil:
-		return model.Response{}, false, v.fails
+		return model.Response{}, v.ends, v.fails
 	case v.fetched < v.ready:
 		return model.Response{}, false, nil
 	}
@@ -106,6 +108,31 @@ func TestACallInTheBackgroundThatFails(t *testing.T) {
 	_, err := b.run(t, harness.Agent{Name: "thinker", Model: v, InBackground: true}, `"think"`)
 	if err == nil || agent.IsRetryable(err) || !strings.Contains(err.Error(), "no such call") {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// A call that ended at the vendor without an answer is submitted again, under another key, as
+// often as a call is tried: to look at it once more shows the same failure for ever.
+func TestACallThatFailedInTheBackgroundIsSubmittedAgain(t *testing.T) {
+	busy := &model.Error{Kind: model.Overloaded, Err: errors.New("server error")}
+	for _, attempts := range []int{1, 2} {
+		v := &slowVendor{Model: script(t, "when think\nThought."), ready: 3, fails: busy, ends: true}
+		b := newMemory()
+		a := harness.Agent{Name: "thinker", Model: v, InBackground: true, Limits: harness.Limits{ModelAttempts: attempts}}
+		out, err := any(nil), error(agent.ErrSuspended)
+		for executions := 0; errors.Is(err, agent.ErrSuspended) && executions < 9; executions++ {
+			out, err = b.run(t, a, `"think"`)
+			b.now = b.now.Add(time.Minute)
+		}
+		if len(v.submitted) != attempts || len(slices.Compact(v.keys)) != attempts {
+			t.Errorf("%d attempts: submitted %d times, as %q", attempts, len(v.submitted), v.keys)
+		}
+		if attempts == 2 && (err != nil || out != "Thought.") {
+			t.Errorf("answered %v, %v", out, err)
+		}
+		if attempts == 1 && (err == nil || agent.IsRetryable(err) || !strings.Contains(err.Error(), "server error")) {
+			t.Errorf("ended with %v", err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 //	begin         opening: what the run began with
 //	model:N       reply: the answer to model call N
 //	submit:N      submitted: model call N was submitted, to be fetched later
+//	submit:N:R    submitted: it had failed there, and was submitted for the R-th time
 //	fetch:N:K     fetched: what the K-th look for its answer found
 //	send:N:I      sent: the subagent of call I of that answer is dispatched, to be awaited
 //	tool:N:I      outcome: what call I of that answer returned

@@ -35,7 +35,8 @@ type Background interface {
 	Model
 	// Submit begins the call and returns the vendor's id for it. key is as for Generate.
 	Submit(ctx context.Context, key string, req Request) (id string, err error)
-	// Fetch returns the answer once done is true. Fetching again gives the same answer.
+	// Fetch returns the answer once done is true. Fetching again gives the same answer. With
+	// an error, done says that the call has ended with it, and not only the fetching.
 	Fetch(ctx context.Context, id string) (res Response, done bool, err error)
 	// Abandon stops the call, so that it costs no more. One that has ended is left alone.
 	Abandon(ctx context.Context, id string) error
