@@ -97,7 +97,7 @@ func filesIn(folder string) ([]string, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing the folder of sources: %w", err)
+		return nil, fmt.Errorf("listing the folder of sources %s: %w", folder, err)
 	}
 	return names, nil
 }

@@ -38,7 +38,7 @@ func (x *session) approvals(ctx context.Context, n int, calls []wish, of []int) 
 		case err != nil:
 			return nil, durable(err)
 		case !d.Approved && d.Note != "":
-			refused[i] = outcome{Failed: true, Text: "The call was not approved: " + d.Note + " Nothing was done."}
+			refused[i] = outcome{Failed: true, Text: "Nothing was done, as the call was not approved: " + d.Note}
 		case !d.Approved:
 			refused[i] = outcome{Failed: true, Text: "The call was not approved. Nothing was done."}
 		}

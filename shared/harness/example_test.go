@@ -3,13 +3,17 @@ package harness_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing/fstest"
+	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/harness"
 	"github.com/errand-dev/errand/shared/ingress"
+	"github.com/errand-dev/errand/shared/model"
 	"github.com/errand-dev/errand/shared/model/scriptmodel"
 	"github.com/errand-dev/errand/shared/serve"
 )
@@ -93,6 +97,52 @@ func ExampleSubagent() {
 		},
 		harness.Agent{Name: "researcher", Description: "Finds things out.", Model: mustScript("when\nRivers are long.")})
 	// Output: It is on its way.
+}
+
+// A call may have to be approved: with errand approve, or by the API.
+func ExamplePolicy() {
+	type file struct {
+		Name string `json:"name"`
+	}
+	remove := harness.NewTool("remove", "Deletes a file.", func(ctx context.Context, in file) (string, error) {
+		return in.Name + " is deleted.", nil
+	})
+	ask("Delete notes.txt!", harness.Agent{
+		Name: "janitor", Tools: []harness.Tool{remove},
+		Policies: map[string]harness.Policy{"remove": harness.NeedsApproval},
+		Limits:   harness.Limits{Approval: time.Millisecond}, // nobody is here to approve
+		Model:    mustScript("when delete (.*)!\n> call remove {\"name\":\"{{1}}\"}\n---\n{{result}}"),
+	})
+	// Output: Nobody has approved this call in time. Nothing was done.
+}
+
+// A hook may refuse a call; the model is told.
+func ExampleHooks() {
+	type page struct {
+		URL string `json:"url"`
+	}
+	open := harness.NewTool("open", "Opens a page.", func(ctx context.Context, in page) (string, error) { return "opened", nil })
+	ask("Open http://example.com", harness.Agent{
+		Name: "reader", Tools: []harness.Tool{open},
+		Hooks: harness.Hooks{BeforeTool: func(ctx context.Context, v harness.View, c model.Call) error {
+			if strings.Contains(string(c.Arguments), "http://") {
+				return errors.New("only https, please")
+			}
+			return nil
+		}},
+		Model: mustScript("when open (.*)\n> call open {\"url\":\"{{1}}\"}\n---\n{{result}}"),
+	})
+	// Output: The call was refused: only https, please. Nothing was done.
+}
+
+// Limits bound what an agent does and spends.
+func ExampleLimits() {
+	tick := harness.NewTool("tick", "Ticks.", func(ctx context.Context, in struct{}) (string, error) { return "tick", nil })
+	ask("Tick for ever.", harness.Agent{
+		Name: "clock", Tools: []harness.Tool{tick}, Limits: harness.Limits{Iterations: 2},
+		Model: mustScript("when\n> call tick {}\n> repeat"),
+	})
+	// Output: stopped after 2 model calls without an answer
 }
 
 // An answer that does not follow the schema goes back to the model.

@@ -47,7 +47,8 @@ type Agent struct {
 	ModelName string
 	Tools     []Tool
 	Subagents []Subagent
-	// Policies override, by the name of a tool, that it may be called.
+	// Policies override, by the name of a tool, that it may be called. Tools like
+	// background_NAME are tools too.
 	Policies map[string]Policy
 	Limits   Limits
 	Hooks    Hooks
@@ -75,7 +76,8 @@ type Subagent struct {
 	agent bool
 }
 
-// Policy says whether a tool may be called.
+// Policy says whether a tool may be called: Enabled, which is the default, Disabled or
+// NeedsApproval.
 type Policy string
 
 const (

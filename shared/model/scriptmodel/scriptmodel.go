@@ -9,6 +9,9 @@
 // Words that no scene matches do not count: the scene of the words before them goes on.
 // A last scene without a pattern answers them instead.
 //
+// An agent's words to the model may begin with a <context>, which names the task of each run at
+// work; a pattern sees it too. One that ends with $ is about the end, where the user's own words are.
+//
 //	# Comments begin with a number sign.
 //	when capital of (\w+)
 //	> call lookup {"country": "{{1}}"}
