@@ -61,8 +61,8 @@ type Schedule struct {
 	Conversation string `json:"conversation"`
 	Expression   string `json:"expression"`
 	Timezone     string `json:"timezone"`
-	Prompt       string `json:"prompt,omitempty"`
-	Message      string `json:"message,omitempty"`
+	Prompt       string `json:"prompt,omitempty" doc:"In lists no more than its first 1,000 characters."`
+	Message      string `json:"message,omitempty" doc:"In lists no more than its first 1,000 characters."`
 	Trigger      string `json:"trigger,omitempty"`
 	Enabled      bool   `json:"enabled"`
 	Status       string `json:"status" enum:"active,disabled,ended" doc:"ended: it will not fire again."`

@@ -71,9 +71,21 @@ func getSchedules(h *handler, c *call) error {
 	views := make([]api.Schedule, len(list))
 	for i, s := range list {
 		views[i] = viewSchedule(s)
+		views[i].Prompt, views[i].Message = beginning(views[i].Prompt), beginning(views[i].Message)
 	}
 	h.ok(c, http.StatusOK, api.ScheduleList{Schedules: views})
 	return nil
+}
+
+// listedText is how many characters of a text a list shows: all of every schedule's may be more
+// than Lambda answers with.
+const listedText = 1000
+
+func beginning(text string) string {
+	if runes := []rune(text); len(runes) > listedText {
+		return string(runes[:listedText]) + "…"
+	}
+	return text
 }
 
 func getSchedule(h *handler, c *call) error {

@@ -43,6 +43,19 @@ func TestAScheduleIsCreatedShownChangedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestAListOfSchedulesShowsTheBeginningsOfTheirTexts(t *testing.T) {
+	s := open(t, options{idle: true})
+	long := strings.Repeat("ä", 50_000)
+	made := get[api.Schedule](s, s.call("POST", schedules, `{"expression":"rate(1 day)","prompt":"`+long+`"}`), 201)
+	list := get[api.ScheduleList](s, s.call("GET", schedules, ""), 200)
+	if len(list.Schedules) != 1 || list.Schedules[0].Prompt != long[:2000]+"…" {
+		t.Errorf("the list shows %d bytes", len(list.Schedules[0].Prompt))
+	}
+	if one := get[api.Schedule](s, s.call("GET", schedules+"/"+made.ID, ""), 200); one.Prompt != long || made.Prompt != long {
+		t.Errorf("alone it has %d bytes", len(one.Prompt))
+	}
+}
+
 func TestAScheduleFiresATurnOfItsOwnKind(t *testing.T) {
 	s := open(t, options{})
 	get[api.Turn](s, s.call("POST", "/v1/conversations/c/turns", `{"message":"say hello"}`), 202)
