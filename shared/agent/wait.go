@@ -22,6 +22,8 @@ var (
 	ErrTimedOut = errors.New("the wait has timed out")
 	// ErrWaitsForItself: a run would wait for itself or for one above it.
 	ErrWaitsForItself = errors.New("a run cannot wait for itself or for a run above it")
+	// ErrJoinTooLarge: more runs are named than a row can wait for.
+	ErrJoinTooLarge = errors.New("a join is of so many runs at most as a conversation may have outstanding")
 	// ErrNoMilestone: the run has ended without the milestone.
 	ErrNoMilestone = errors.New("the run has ended without this milestone")
 )
@@ -41,6 +43,7 @@ func (w *Work) Await(ctx context.Context, run string) (Result, error) {
 
 // Join says which runs to wait for.
 type Join struct {
+	// Runs are at most subagent.MaxOpen: the row of whoever waits names them all.
 	Runs []string
 	// Need is how many of them must have ended; zero means all. One that is named twice
 	// counts once.
@@ -52,7 +55,7 @@ type Join struct {
 // Join waits until enough of the runs have ended, or until its time is over, and returns
 // them all in the given order: those that have not ended have a live status. Which had
 // ended is kept under key, so that executed again the code sees the same.
-// Errors: ErrNoRun, ErrWaitsForItself.
+// Errors: ErrNoRun, ErrWaitsForItself, ErrJoinTooLarge.
 func (w *Work) Join(ctx context.Context, key string, j Join) ([]Result, error) {
 	if len(j.Runs) == 0 {
 		return nil, nil
@@ -62,6 +65,9 @@ func (w *Work) Join(ctx context.Context, key string, j Join) ([]Result, error) {
 		if !slices.Contains(runs, id) {
 			runs = append(runs, id)
 		}
+	}
+	if len(runs) > subagent.MaxOpen {
+		return nil, fmt.Errorf("%w: %d are more than %d", ErrJoinTooLarge, len(runs), subagent.MaxOpen)
 	}
 	need := j.Need
 	if need <= 0 || need > len(runs) {

@@ -157,6 +157,25 @@ func TestJoins(t *testing.T) {
 	}
 }
 
+// Whoever waits has the names of all in its row, which has an end.
+func TestAJoinOfTooManyRunsIsRefused(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.waiter("boss", func(ctx context.Context, r *agent.Run) (string, error) {
+			var runs []string
+			for i := range subagent.MaxOpen + 1 {
+				runs = append(runs, fmt.Sprint("c", i))
+			}
+			_, most := r.Join(ctx, "most", agent.Join{Runs: runs[1:]})
+			_, more := r.Join(ctx, "more", agent.Join{Runs: runs})
+			return fmt.Sprint(errors.Is(most, agent.ErrNoRun), errors.Is(more, agent.ErrJoinTooLarge)), nil
+		})
+		w.start()
+		w.dispatch(request("r1", "boss", quietly))
+		w.pass(time.Second)
+		w.want("refused", w.run("r1").Summary, "true true")
+	})
+}
+
 // What a join has seen stands, also when another child ends before the code comes by again.
 func TestAJoinIsRememberedAcrossExecutions(t *testing.T) {
 	bubble(t, func(w *world) {

@@ -91,7 +91,7 @@ func tellable(err error) bool {
 		return true
 	}
 	for _, known := range []error{
-		agent.ErrUnknownAgent, agent.ErrNoRun, agent.ErrRunEnded, agent.ErrWaitsForItself, agent.ErrAgentDisabled, agent.ErrInMaintenance,
+		agent.ErrUnknownAgent, agent.ErrNoRun, agent.ErrRunEnded, agent.ErrWaitsForItself, agent.ErrJoinTooLarge, agent.ErrAgentDisabled, agent.ErrInMaintenance,
 		dispatch.ErrTooDeep, dispatch.ErrInputTooLarge, subagent.ErrInvalidBudget, subagent.ErrInvalidID,
 	} {
 		if errors.Is(err, known) {
