@@ -52,7 +52,7 @@ var waitMutants = []mutant{
 		"case len(c.Parked) < 0:",
 		tables, "TestTurnsAreParkedBehindOneThatWaits"},
 	{"a waiting turn without a place in the backbone", waits, parkedFile,
-		"	if err := h.Dispatcher.ReserveTurn(ctx, h.turn.Owner, h.turn.ID); err != nil {\n		return h.again(ctx, time.Second, err)\n	}\n",
+		"	if err := h.Dispatcher.ReserveTurn(ctx, h.turn.Owner, h.turn.ID, wait.Until); err != nil {\n		return h.again(ctx, time.Second, err)\n	}\n",
 		"",
 		cases, "TestATurnThatSleepsIsWokenByATick"},
 	{"a suspended turn does not look once more", waits, parkedFile,

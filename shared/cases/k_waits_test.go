@@ -729,3 +729,23 @@ func TestTheAnswerThatComesBetweenTheLookAndTheWaitIsSeen(t *testing.T) {
 		w.want("waits", w.turn(turn.ID).Status, subagent.Queued)
 	})
 }
+
+// A turn's short wait ends on time, also when the cadence of its conversation is slow by then,
+// and one that follows it too.
+func TestAShortWaitOfATurnEndsOnTime(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.waitingChat(func(ctx context.Context, t *agent.Turn) (string, error) {
+			if err := t.Sleep(ctx, "one", 2*time.Second); err != nil {
+				return "", err
+			}
+			return "awake", t.Sleep(ctx, "two", 3*time.Second)
+		})
+		w.start()
+		w.dispatch(request("r1", "idle", quietly))
+		w.pass(time.Hour)
+		turn := w.say("go")
+		w.pass(6 * time.Second)
+		w.want("took", w.turn(turn.ID).EndedAt-turn.AcceptedAt < 5100, true)
+		w.want("reply", w.turn(turn.ID).Reply.Inline, "awake")
+	})
+}

@@ -52,7 +52,7 @@ func (h *hold) suspend(ctx context.Context) error {
 	h.emit(ctx, h.turn.Owner, h.notes()...)
 	// First, since its message may be at its last receive: from here on a tick goes on with
 	// the turn whatever becomes of us.
-	if err := h.Dispatcher.ReserveTurn(ctx, h.turn.Owner, h.turn.ID); err != nil {
+	if err := h.Dispatcher.ReserveTurn(ctx, h.turn.Owner, h.turn.ID, wait.Until); err != nil {
 		return h.again(ctx, time.Second, err)
 	}
 	c, outcome, err := h.Ledger.UpdateConversation(ctx, h.place(), func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
@@ -75,7 +75,7 @@ func (h *hold) suspend(ctx context.Context) error {
 // keepWaiting makes sure that ticks look after a turn that waits, before the message goes that
 // has found it so, and reports whether the wait is over.
 func (e *Executor) keepWaiting(ctx context.Context, c subagent.Conversation, t subagent.Turn) (over bool, err error) {
-	if err := e.Dispatcher.ReserveTurn(ctx, t.Owner, t.ID); err != nil {
+	if err := e.Dispatcher.ReserveTurn(ctx, t.Owner, t.ID, c.Wait.Until); err != nil {
 		return false, err
 	}
 	return e.Ledger.Over(ctx, ledger.LifeOfTurn(t), c.Wait)
