@@ -181,7 +181,7 @@ type Question struct {
 	Name string `json:"name"`
 	// Title is the question, in a sentence: at most 1 KB.
 	Title string `json:"title"`
-	// Detail is JSON that helps to decide, at most 16 KB.
+	// Detail is JSON that helps to decide, at most MaxDetail.
 	Detail json.RawMessage `json:"detail,omitempty"`
 	// Until is when nobody waits for an answer any more; zero means never.
 	Until time.Time `json:"until,omitzero"`
@@ -194,10 +194,10 @@ type Decision struct {
 	Note string `json:"note,omitempty"`
 }
 
-const (
-	maxTitle  = 1 << 10
-	maxDetail = 16 << 10
-)
+// MaxDetail is the largest detail of a question, in bytes of JSON.
+const MaxDetail = 16 << 10
+
+const maxTitle = 1 << 10
 
 // Ask makes a question known, once, and goes on: Approve waits for the decision. within is
 // how long somebody will wait for it, zero means without end.
@@ -213,8 +213,8 @@ func (w *Work) ask(ctx context.Context, q Question, within time.Duration) (until
 	if len(q.Title) > maxTitle {
 		return 0, fmt.Errorf("the title of question %s has %d bytes, at most %d are allowed; put the rest into its detail", q.Name, len(q.Title), maxTitle)
 	}
-	if len(q.Detail) > maxDetail {
-		return 0, fmt.Errorf("the detail of question %s has %d bytes, at most %d are allowed", q.Name, len(q.Detail), maxDetail)
+	if len(q.Detail) > MaxDetail {
+		return 0, fmt.Errorf("the detail of question %s has %d bytes, at most %d are allowed", q.Name, len(q.Detail), MaxDetail)
 	}
 	if until, err = w.until(ctx, q.Name, within); err != nil {
 		return 0, err

@@ -46,22 +46,32 @@ func (x *session) approvals(ctx context.Context, n int, calls []wish, of []int) 
 	return refused, nil
 }
 
-// shownArguments is how much of the arguments people are shown.
+// shownArguments is how much of the arguments people are shown; less, if JSON's escapes make
+// that more than a question may have.
 const shownArguments = 8 << 10
 
 // question asks about call i of answer n.
 func question(n, i int, c wish) agent.Question {
-	arguments := presentable(c.Arguments)
-	if len(arguments) > shownArguments {
-		arguments, _ = json.Marshal(head(c.Arguments, shownArguments) + "…") // a string always encodes
+	detail := shown(c, shownArguments)
+	for most := shownArguments / 2; len(detail) > agent.MaxDetail; most /= 2 {
+		detail = shown(c, most)
 	}
-	detail, _ := json.Marshal(struct { // as do these
-		Tool      string          `json:"tool"`
-		Arguments json.RawMessage `json:"arguments"`
-	}{c.Name, arguments})
 	return agent.Question{
 		Name:   fmt.Sprintf("approve:%d:%d", n, i),
 		Title:  fmt.Sprintf("May the agent call %s?", c.Name),
 		Detail: detail,
 	}
+}
+
+// shown is a call as people see it, with no more than so many bytes of its arguments.
+func shown(c wish, most int) json.RawMessage {
+	arguments := presentable(c.Arguments)
+	if len(arguments) > most {
+		arguments, _ = json.Marshal(head(c.Arguments, most) + "…") // a string always encodes
+	}
+	detail, _ := json.Marshal(struct { // as do these
+		Tool      string          `json:"tool"`
+		Arguments json.RawMessage `json:"arguments"`
+	}{c.Name, arguments})
+	return detail
 }

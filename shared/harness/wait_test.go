@@ -94,6 +94,20 @@ func TestACallThatNeedsApprovalWaitsForIt(t *testing.T) {
 	}
 }
 
+func TestPeopleAreAskedAboutCallsOfAnySize(t *testing.T) {
+	for name, piece := range map[string]string{"words": "word ", "tags": "<>&", "quotes": `\"`, "umlauts": "ä"} {
+		for _, times := range []int{1000, 3500, 50_000} {
+			var calls atomic.Int64
+			a := remover(t, &calls)
+			a.Model = script(t, "when remove\n> call remove {\"path\":\""+strings.Repeat(piece, times)+"\"}\n---\n{{result}}")
+			b := newMemory()
+			if _, err := b.run(t, a, `"remove"`); !errors.Is(err, agent.ErrSuspended) || len(b.asked) != 1 {
+				t.Errorf("%d times %s: %v, and %d questions", times, name, err, len(b.asked))
+			}
+		}
+	}
+}
+
 // The same in a conversation: the turn waits, and is answered by the API under its own id.
 func TestATurnWaitsForApproval(t *testing.T) {
 	var calls atomic.Int64
