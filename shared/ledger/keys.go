@@ -76,7 +76,7 @@ func scheduleKey(o subagent.Owner, id string) platform.Key {
 
 // signingKey and controlsKey are those of the rows that belong to no tenant: partitions of
 // tenants have a '/'.
-func signingKey() platform.Key { return platform.Key{Partition: "operator", Sort: "SIGNING"} }
+func signingKey() platform.Key  { return platform.Key{Partition: "operator", Sort: "SIGNING"} }
 func controlsKey() platform.Key { return platform.Key{Partition: "operator", Sort: "CONTROLS"} }
 
 func stateKey(o subagent.Owner, path, name string) platform.Key {
