@@ -28,6 +28,12 @@ func TestWhatARunCostsIsListedAndShown(t *testing.T) {
 			t.Errorf("show lacks %q:\n%s", want, shown)
 		}
 	}
+	_, out, _ = errand(t, url, "show", id, "--json")
+	for _, want := range []string{`"reason":"spend-exceeded"`, `"costs":{"run_id":"` + id + `"`, `"max_usd":0.02`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("show --json lacks %s:\n%s", want, out)
+		}
+	}
 	if out := shows(t, url, "completed", "show", free); strings.Contains(out, "cost") {
 		t.Errorf("a run that asked no model shows a cost:\n%s", out)
 	}

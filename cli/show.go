@@ -30,17 +30,21 @@ and how to answer what it asks people. Shows a turn if no run has the id.`,
 			if err != nil {
 				return err
 			}
-			return s.print(run, func() error {
-				cost, err := s.RunCost(ctx, s.conversation, run.ID)
-				if err != nil {
-					return err
-				}
-				return s.printRun(run, cost)
-			})
+			cost, err := s.RunCost(ctx, s.conversation, run.ID)
+			if err != nil {
+				return err
+			}
+			return s.print(costed{run, cost}, func() error { return s.printRun(run, cost) })
 		}),
 	}
 	f.add(cmd)
 	return cmd
+}
+
+// costed is a run with what it and all below it have cost.
+type costed struct {
+	api.Run
+	Costs api.RunCost `json:"costs"`
 }
 
 func newCancel() *cobra.Command {
