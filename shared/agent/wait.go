@@ -81,8 +81,8 @@ func (w *Work) Join(ctx context.Context, key string, j Join) ([]Result, error) {
 		if err := w.backend.Wait(ctx, subagent.Wait{Runs: runs, Need: need, Until: until}); err != nil {
 			return nil, err
 		}
-		seen := make([]subagent.Status, len(j.Runs))
-		for i, id := range j.Runs {
+		seen := make([]subagent.Status, len(runs))
+		for i, id := range runs {
 			r, err := w.Inspect(ctx, id)
 			if err != nil {
 				return nil, err
@@ -94,14 +94,20 @@ func (w *Work) Join(ctx context.Context, key string, j Join) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	results := make([]Result, len(j.Runs))
-	for i, id := range j.Runs {
-		if results[i], err = w.Inspect(ctx, id); err != nil {
+	found := map[string]Result{}
+	for i, id := range runs {
+		r, err := w.Inspect(ctx, id)
+		if err != nil {
 			return nil, err
 		}
 		if seen[i].Live() {
-			results[i].Status, results[i].Output = seen[i], nil
+			r.Status, r.Output = seen[i], nil
 		}
+		found[id] = r
+	}
+	results := make([]Result, len(j.Runs))
+	for i, id := range j.Runs {
+		results[i] = found[id]
 	}
 	return results, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -217,4 +218,29 @@ func TestARunJoinsItsHelpers(t *testing.T) {
 			t.Errorf("the join told %s, without %s", output, want)
 		}
 	}
+}
+
+// A model may name one id any number of times, and each result may be large.
+func TestAJoinReadsARunOnceHoweverOftenItIsNamed(t *testing.T) {
+	b := &looks{memory: newMemory()}
+	b.results = map[string]agent.Result{"a": {Info: agent.Info{ID: "a", Status: subagent.Completed}}}
+	run := agent.NewRun(subagent.Run{Owner: owner, ID: "r1"}, nil, b)
+	results, err := run.Join(t.Context(), "k", agent.Join{Runs: slices.Repeat([]string{"a"}, 1000)})
+	if err != nil || len(results) != 1000 || results[999].Status != subagent.Completed {
+		t.Errorf("%d results: %v", len(results), err)
+	}
+	if b.inspected > 2 { // when the join ends, and for its output
+		t.Errorf("the run was read %d times", b.inspected)
+	}
+}
+
+// looks counts what is inspected.
+type looks struct {
+	*memory
+	inspected int
+}
+
+func (l *looks) Inspect(ctx context.Context, run string) (agent.Result, error) {
+	l.inspected++
+	return l.memory.Inspect(ctx, run)
 }
