@@ -98,6 +98,12 @@ var moneyMutants = []mutant{
 		`		payers = slices.Clone(s.req.Parent.Payers)`,
 		`		payers = slices.Clone(s.req.Parent.Payers)[:0]`,
 		cases, "TestATreeSpendsNoMoreThanItsLimit"},
+	{"a call that failed in the background stays reserved", money, spendFile,
+		`	if !p.made(key) {
+		return p.unmake(`,
+		`	if !p.made(key) && p.by == "" {
+		return p.unmake(`,
+		accounts, "TestACallInTheBackgroundThatFailsIsBookedByWhoeverHearsOfIt"},
 	{"a clear leaves the accounts of those who paid", money, "shared/executor/run.go",
 		`	if err := x.purse.erase(ctx); err != nil {
 		return true, err

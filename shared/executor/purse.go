@@ -173,3 +173,28 @@ func firstOf(names []string) string {
 	}
 	return ""
 }
+
+// cost is what the event of a run's end tells of its model calls.
+type cost struct {
+	Calls  int64      `json:"model_calls"`
+	Tokens int64      `json:"tokens"`
+	USD    *money.USD `json:"usd,omitempty"`
+}
+
+func costOf(s subagent.Spend) *cost {
+	if s.Calls == 0 {
+		return nil
+	}
+	c := &cost{Calls: s.Calls, Tokens: s.Tokens()}
+	if s.Unpriced == 0 {
+		c.USD = &s.Cost
+	}
+	return c
+}
+
+// spent is what the run or turn is known to have spent.
+func (p *purse) spent() subagent.Spend {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen[p.own].Spent
+}

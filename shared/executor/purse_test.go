@@ -226,6 +226,34 @@ func TestALostAnswerIsPaidAndMayBeAskedAgain(t *testing.T) {
 	}
 }
 
+// A call in the background is made by one execution, and another one hears that it failed.
+func TestACallInTheBackgroundThatFailsIsBookedByWhoeverHearsOfIt(t *testing.T) {
+	refused := func(p *purse) error { return p.Release(t.Context(), "model:1") }
+	cutOff := func(p *purse) error { return p.Lose(t.Context(), scripted(1, 0)) }
+	for name, c := range map[string]struct {
+		failed          func(*purse) error
+		tokens, inDoubt int64
+	}{
+		"refused": {refused, 10, 0},
+		"cut off": {cutOff, 110, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newTill(t, subagent.Allowance{Tokens: 1000})
+			x.must(x.purse().Reserve(t.Context(), scripted(1, 100)))
+			p := x.purse()
+			x.must(c.failed(p))
+			x.must(c.failed(p)) // its process dies, and the next one looks again
+			x.must(p.Reserve(t.Context(), scripted(1, 100)))
+			x.must(x.purse().Settle(t.Context(), scripted(1, 10)))
+			for i, a := range x.accounts() {
+				if a.Spent.Tokens() != c.tokens || a.Spent.Uncertain != c.inDoubt || len(a.Open) != 0 {
+					t.Errorf("account %d: %+v", i, a)
+				}
+			}
+		})
+	}
+}
+
 func TestWhatIsSpentBehindTheFenceIsToldApart(t *testing.T) {
 	for name, c := range map[string]struct {
 		fence subagent.Time

@@ -7,7 +7,6 @@ import (
 
 	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/ledger"
-	"github.com/errand-dev/errand/shared/money"
 	"github.com/errand-dev/errand/shared/subagent"
 )
 
@@ -120,10 +119,7 @@ func (p *purse) Settle(ctx context.Context, c agent.Call) error {
 
 // settled reports whether an execution before this one has settled the call everywhere.
 func (p *purse) settled(ctx context.Context, c agent.Call) (bool, error) {
-	p.mu.Lock()
-	_, ours := p.open[c.Key]
-	p.mu.Unlock()
-	if ours {
+	if p.made(c.Key) {
 		return false, nil
 	}
 	accounts, err := p.read(ctx)
@@ -140,18 +136,52 @@ func (p *purse) settled(ctx context.Context, c agent.Call) (bool, error) {
 
 // Release implements agent.Spender.
 func (p *purse) Release(ctx context.Context, key string) error {
+	if !p.made(key) {
+		return p.unmake(ctx, key, func(a subagent.Account, key string) (subagent.Account, subagent.Outcome) {
+			return a.Settle(key, subagent.Spend{})
+		})
+	}
 	return p.forfeit(ctx, key, subagent.Spend{})
 }
 
 // Lose implements agent.Spender.
 func (p *purse) Lose(ctx context.Context, c agent.Call) error {
-	lost := p.actual(c)
-	if c.Usage == (subagent.Usage{}) {
+	unknown := c.Usage == (subagent.Usage{})
+	switch {
+	case unknown && !p.made(c.Key):
+		return p.unmake(ctx, c.Key, func(a subagent.Account, key string) (subagent.Account, subagent.Outcome) {
+			return a.Abandon(key, p.by)
+		})
+	case unknown:
 		p.mu.Lock()
-		lost = p.open[c.Key].estimate.Doubted()
+		lost := p.open[c.Key].estimate.Doubted()
 		p.mu.Unlock()
+		return p.forfeit(ctx, c.Key, lost)
 	}
-	return p.forfeit(ctx, c.Key, lost)
+	return p.forfeit(ctx, c.Key, p.actual(c))
+}
+
+// made reports whether this execution has made the call.
+func (p *purse) made(key string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, made := p.open[key]
+	return made
+}
+
+// unmake ends the reservation of a call that an execution before this one has made in the
+// background, and that failed there: this one has looked for its answer.
+func (p *purse) unmake(ctx context.Context, key string, rule func(a subagent.Account, key string) (subagent.Account, subagent.Outcome)) error {
+	ctx = context.WithoutCancel(ctx)
+	for _, of := range p.accounts() {
+		_, _, err := p.update(ctx, p.exec.Ledger, of, func(a subagent.Account) (subagent.Account, subagent.Outcome) {
+			return rule(a, p.key(of, key))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *purse) forfeit(ctx context.Context, key string, lost subagent.Spend) error {
@@ -257,29 +287,4 @@ func (x *execution) chargeBehindFence(ctx context.Context, cause error) error {
 		return x.purse.behindFence(ctx, row.GivenUpAt)
 	}
 	return nil
-}
-
-// cost is what the event of a run's end tells of its model calls.
-type cost struct {
-	Calls  int64      `json:"model_calls"`
-	Tokens int64      `json:"tokens"`
-	USD    *money.USD `json:"usd,omitempty"`
-}
-
-func costOf(s subagent.Spend) *cost {
-	if s.Calls == 0 {
-		return nil
-	}
-	c := &cost{Calls: s.Calls, Tokens: s.Tokens()}
-	if s.Unpriced == 0 {
-		c.USD = &s.Cost
-	}
-	return c
-}
-
-// spent is what the run or turn is known to have spent.
-func (p *purse) spent() subagent.Spend {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen[p.own].Spent
 }
