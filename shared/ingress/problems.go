@@ -105,7 +105,7 @@ func kinds() []kind {
 		{codeNothingToRedrive, http.StatusConflict, "Nothing to redrive",
 			"Only a slot that is dead-lettered can be delivered again."},
 		{codeTooLarge, http.StatusRequestEntityTooLarge, "Too large",
-			"A message has at most 256 KB, metadata 16 KB, the input of a run 1 MB, a whole request 2 MB."},
+			"A message or the text of a schedule has at most 256 KB, metadata or the note of a decision 16 KB, the result that a callback brings 200 KB, the input of a run 1 MB, a whole request 2 MB."},
 		{codeMediaType, http.StatusUnsupportedMediaType, "Unsupported media type",
 			"A request with a body needs the header Content-Type: application/json."},
 		{codeKeyReused, http.StatusUnprocessableEntity, "Idempotency-Key reused",
