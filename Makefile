@@ -54,7 +54,7 @@ infra-test: ## the template of the AWS stack; needs Node
 	$(GO) test ./infra
 
 localstack-test: ## deploy the stack to an AWS-compatible endpoint and drive it; needs Node and Python 3
-	ERRAND_DEPLOY=1 $(GO) test ./localstack/deploy -count=1 -timeout 30m -v
+	ERRAND_DEPLOY=1 $(GO) test ./localstack/deploy -count=1 -timeout 30m -parallel 16 -v
 	ERRAND_RACE_ROUNDS=1000 $(GO) test ./localstack/adapters -run SixtyFour -count=1 -v
 
 localstack-up: ## leave such a stack running on port 4566
