@@ -176,53 +176,6 @@ func (s *start) run(ctx context.Context) (subagent.Run, bool, error) {
 	return subagent.Run{}, false, fmt.Errorf("dispatching run %s: %w", s.req.Run, ledger.ErrContended)
 }
 
-// Reserve makes sure that the run has a place in its conversation's backbone, above
-// the cap if need be: for a run that becomes outstanding again.
-func (d *Dispatcher) Reserve(ctx context.Context, run subagent.Run, redrives int) error {
-	_, err := d.place(ctx, start{req: Request{Owner: run.Owner, Run: run.ID}, redrives: redrives})
-	return err
-}
-
-// ReserveTurn makes sure that ticks look after a turn that waits, until then if that is not
-// zero.
-func (d *Dispatcher) ReserveTurn(ctx context.Context, o subagent.Owner, turn string, until subagent.Time) error {
-	b, err := d.place(ctx, start{req: Request{Owner: o, Run: subagent.TurnPlace(turn)}, soft: true})
-	if err != nil || until == 0 || until >= b.Due {
-		return err
-	}
-	left := until.Time().Sub(d.Ledger.Now())
-	if left > soon {
-		return nil
-	}
-	// The tick that is under way comes later than that. Another of its number, sooner, takes its
-	// place: whichever comes second is stale.
-	return d.Ledger.SendTick(ctx, o, b.Epoch, b.Rung, max(left, 0)+time.Millisecond)
-}
-
-// soon is how near the end of a wait must be to have a tick of its own. For later ones the
-// next tick sees to it.
-const soon = 30 * time.Second
-
-func (d *Dispatcher) place(ctx context.Context, s start) (subagent.Backbone, error) {
-	unlimited := *d
-	unlimited.Cap = subagent.MaxOpen
-	s.Dispatcher, s.ledger, s.now = &unlimited, d.Ledger, d.Ledger.Now()
-	b, err := d.Ledger.Backbone(ctx, s.req.Owner)
-	for range maxRounds {
-		if err != nil {
-			return b, err
-		}
-		var outcome subagent.Outcome
-		if b, outcome, err = s.reserve(ctx, b, 0); err == nil && outcome.OK() {
-			return b, nil
-		}
-		if outcome == subagent.Full {
-			return b, &agent.CapError{Cap: subagent.MaxOpen}
-		}
-	}
-	return b, fmt.Errorf("reserving a place for %s: %w", s.req.Run, ledger.ErrContended)
-}
-
 // reserve sends the tick that must exist before the reservation does, then reserves.
 func (s *start) reserve(ctx context.Context, b subagent.Backbone, voided int64) (subagent.Backbone, subagent.Outcome, error) {
 	have, known := b.Open[s.req.Run]

@@ -108,7 +108,7 @@ func TestATickTellsHowLateItIsAndWhatRunsHaveUsedUp(t *testing.T) {
 		must(t, err)
 		var seen []reconcile.Observation
 		s.Reconciler.Seen = func(_ context.Context, o reconcile.Observation) { seen = append(seen, o) }
-		time.Sleep(backbone.Due.Time().Add(time.Minute).Sub(time.Now()))
+		time.Sleep(time.Until(backbone.Due.Time().Add(time.Minute)))
 		must(t, s.Reconciler.Tick(t.Context(), ledger.Wake{Owner: owner, Tick: backbone.Epoch}))
 		must(t, s.Reconciler.Tick(t.Context(), ledger.Wake{Owner: owner, Tick: backbone.Epoch})) // stale by now
 		want := []reconcile.Observation{{Late: time.Minute, Executions: 7, Run: "r1"}}
