@@ -9,7 +9,7 @@ import (
 func TestATurnIsRevivedForAsLongAsItGetsFurther(t *testing.T) {
 	// alone: whatever kills one of the process's works kills all.
 	alone := terms
-	alone.MaxExecutions *= 5
+	alone.Process = "this"
 	for _, c := range []struct {
 		name    string
 		on      subagent.Turn

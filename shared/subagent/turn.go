@@ -146,7 +146,7 @@ const maxRevivals = 20
 // have more executions, turns have one message to spare.
 func (t Turn) Revive(further bool, terms Terms) (Turn, Outcome) {
 	spare := 0
-	if terms.MaxExecutions > DefaultTerms.MaxExecutions {
+	if terms.Process != "" {
 		spare = 1
 	}
 	switch {
