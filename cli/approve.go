@@ -22,8 +22,8 @@ func newApprove() *cobra.Command {
 		Use:   "approve RUN|TURN ID",
 		Short: "Answer what a run or turn asks people",
 		Long: `Approves, or with --deny refuses, what a run or a turn asks and waits for. It goes on
-with the answer at once. The first answer stands: the same one again changes nothing while the run or turn
-goes on, another one is refused.
+with the answer at once. The first answer stands: the same one again changes nothing
+while the run or turn goes on, another one is refused.
 
 'errand show RUN|TURN' prints the open questions with their IDs, 'errand tail' each one when
 it is asked. A question that is asked with a bound is open until then.`,

@@ -24,7 +24,8 @@ func newSend() *cobra.Command {
 		Use:   "send MESSAGE",
 		Short: "Say something to a conversation's agent and wait for its reply",
 		Long: `Sends one turn and waits for the agent's reply. Turns of a conversation are answered
-one after the other, in the order in which they were accepted.`,
+one after the other, in the order in which they were accepted. A turn that asks people
+is waited for too: meanwhile 'errand tail' in another terminal shows what it asks.`,
 		Example: `  errand send 'dispatch lab-sleep {"ms":2000}'
   errand send -c other --no-wait 'say hello'`,
 		Args: oneArg("MESSAGE"),
@@ -49,7 +50,7 @@ func send(ctx context.Context, s session, f sendFlags, message string) error {
 		return err
 	}
 	if !f.noWait {
-		ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("no reply within %v; the turn goes on, see: errand tail -c %s", f.timeout, s.conversation))
+		ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("no reply within %v; the turn goes on, see: errand show -c %s %s", f.timeout, s.conversation, turn.ID))
 		defer cancel()
 		if turn, err = s.awaitTurn(ctx, turn); err != nil {
 			return err

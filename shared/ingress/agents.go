@@ -80,7 +80,9 @@ func (h *handler) agentName(c *call) (string, error) {
 	if h.Controls == nil {
 		return "", errSwitchedOff
 	}
-	known := append(h.Agents.Chats(), h.Agents.Tasks()...)
+	known := slices.Concat(h.Agents.Chats(), h.Agents.Tasks())
+	slices.Sort(known)
+	known = slices.Compact(known) // an agent of instructions is both
 	if !slices.Contains(known, name) {
 		return "", fmt.Errorf("%w: agent %s; there are: %s", ErrNotFound, name, strings.Join(known, ", "))
 	}

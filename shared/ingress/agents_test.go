@@ -1,11 +1,13 @@
 package ingress_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/errand-dev/errand/shared/agent"
 	"github.com/errand-dev/errand/shared/api"
 	"github.com/errand-dev/errand/shared/ingress"
 )
@@ -87,6 +89,13 @@ func TestTheControlOfAnAgentIsCheckedAndForOperators(t *testing.T) {
 	}
 	s.problem(s.call("PUT", control("lab"), `{"enabled":true,"maintenance":"off","why":"x"}`), 400, "unknown-field", "why")
 	s.problem(s.call("GET", control("nobody"), ""), 404, "not-found", "")
+	// An agent that is both, of conversations and of background runs, is named once.
+	if err := s.Service.Agents.AddTask("lab", func(context.Context, *agent.Run) (any, error) { return nil, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if body := s.call("GET", control("nobody"), "").body; !strings.Contains(string(body), "there are: lab, lab-") {
+		t.Errorf("the agents there are: %s", body)
+	}
 	s.problem(s.call("GET", control("lab"), "", "Tenant", "nobody"), 401, "unauthenticated", "")
 	s.problem(s.call("POST", control("lab"), `{}`), 405, "method-not-allowed", "")
 

@@ -18,7 +18,7 @@ const patience = 5 * time.Second
 func (s *Stack) ListenAndServe(ctx context.Context, address string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("listening on %s: %w; choose another address with --listen", address, err)
+		return fmt.Errorf("listening on %s: %w; stop what listens there, or choose another address (errand serve: --listen)", address, err)
 	}
 	// A long poll may last 25 s; bodies are small. Slow clients must not hold connections.
 	server := &http.Server{
