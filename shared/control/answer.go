@@ -53,7 +53,7 @@ func (c *Control) find(ctx context.Context, a Asker, number int64) (asker, error
 	}}, err
 }
 
-// Decide answers a question. The same decision again is no error.
+// Decide answers a question. The same decision again is no error while the run or turn lives.
 // Errors: agent.ErrNoRun, ErrNoTurn, ErrNoQuestion, agent.ErrRunEnded, ErrAnswered.
 func (c *Control) Decide(ctx context.Context, a Asker, question string, d agent.Decision) error {
 	to, err := c.find(ctx, a, 0)
@@ -73,7 +73,8 @@ func (c *Control) Decide(ctx context.Context, a Asker, question string, d agent.
 	return c.signal(ctx, to, question, d)
 }
 
-// Finish ends the wait that a callback's token is for. The same result again is no error.
+// Finish ends the wait that a callback's token is for. The same result again is no error while
+// the run or turn lives.
 // Errors: callback.ErrToken, agent.ErrRunEnded, ErrAnswered.
 func (c *Control) Finish(ctx context.Context, t callback.Target, r agent.CallbackResult) error {
 	to, err := c.target(ctx, t)
@@ -87,7 +88,8 @@ func (c *Control) target(ctx context.Context, t callback.Target) (asker, error) 
 	to, err := c.find(ctx, Asker{t.Owner, t.Run, t.Turn}, t.Life)
 	if errors.Is(err, agent.ErrNoRun) || errors.Is(err, ErrNoTurn) {
 		// What it was for has been deleted.
-		err = fmt.Errorf("%w: %w", callback.ErrToken, err)
+		// Whoever has the token need not hear what it was for.
+		err = callback.ErrToken
 	}
 	return to, err
 }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/errand-dev/errand/shared/agent"
+	"github.com/errand-dev/errand/shared/subagent"
 )
 
 // needsApproval reports whether somebody must approve the call. One that could not be made
@@ -25,13 +27,13 @@ func (x *session) needsApproval(c wish) bool {
 func (x *session) approvals(ctx context.Context, n int, calls []wish, of []int) (map[int]outcome, error) {
 	of = slices.DeleteFunc(slices.Clone(of), func(i int) bool { return !x.needsApproval(calls[i]) })
 	for _, i := range of {
-		if err := x.work.Ask(ctx, question(n, i, calls[i]), x.limits.Approval); err != nil {
+		if err := x.work.Ask(ctx, question(n, i, calls[i]), x.approvalTime()); err != nil {
 			return nil, durable(err)
 		}
 	}
 	refused := map[int]outcome{}
 	for _, i := range of {
-		d, err := x.work.Approve(ctx, question(n, i, calls[i]), x.limits.Approval)
+		d, err := x.work.Approve(ctx, question(n, i, calls[i]), x.approvalTime())
 		switch {
 		case errors.Is(err, agent.ErrTimedOut):
 			refused[i] = outcome{Failed: true, Text: "Nobody has approved this call in time. Nothing was done."}
@@ -44,6 +46,14 @@ func (x *session) approvals(ctx context.Context, n int, calls []wish, of []int) 
 		}
 	}
 	return refused, nil
+}
+
+// approvalTime is how long people have to decide.
+func (x *session) approvalTime() time.Duration {
+	if x.run == nil {
+		return min(x.limits.Approval, subagent.LongestTurnWait)
+	}
+	return x.limits.Approval
 }
 
 // shownArguments is how much of the arguments people are shown; less, if JSON's escapes make

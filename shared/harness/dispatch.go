@@ -42,7 +42,7 @@ func subagentTools(sub Subagent) (ask, background Tool) {
 				ID     string          `json:"id"`
 				Status subagent.Status `json:"status"`
 				Note   string          `json:"note"`
-			}{run.ID, run.Status, "It works in the background. You will be told when it has ended; do not wait for it."})
+			}{run.ID, run.Status, "It works in the background, and you are told when it has ended. Use wait_for only if you cannot go on without it."})
 		}}
 	return ask, background
 }

@@ -65,7 +65,7 @@ func (x *session) askForMore(ctx context.Context, name string, over *agent.Budge
 	}
 	detail, _ := json.Marshal(over.Error()) // a string always encodes
 	q := agent.Question{Name: name, Title: fmt.Sprintf("May %s spend %s more?", over.Whose(), strings.Join(amounts, " and ")), Detail: detail}
-	d, err := x.work.Approve(ctx, q, x.limits.Approval)
+	d, err := x.work.Approve(ctx, q, x.approvalTime())
 	switch {
 	case errors.Is(err, agent.ErrTimedOut):
 		return terminalf("%w; nobody has allowed more in time", over)

@@ -18,7 +18,11 @@ type waitArgs struct {
 	TimeoutSeconds int      `json:"timeout_seconds,omitempty" jsonschema:"how long to wait; 300 if left out"`
 }
 
-const defaultWait = 5 * time.Minute
+const (
+	defaultWait = 5 * time.Minute
+	// longestWaitSeconds is a year: no run lives longer.
+	longestWaitSeconds = 365 * 24 * 3600
+)
 
 // ended is background work as a wait found it.
 type ended struct {
@@ -41,7 +45,7 @@ func waitFor() Tool {
 					return "", err
 				}
 			}
-			within := time.Duration(in.TimeoutSeconds) * time.Second
+			within := time.Duration(min(in.TimeoutSeconds, longestWaitSeconds)) * time.Second
 			if within <= 0 {
 				within = defaultWait
 			}
