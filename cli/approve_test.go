@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -104,5 +106,29 @@ func TestAnAnswerThatIsNotRightSaysWhatToDo(t *testing.T) {
 		if code, _, errOut := errand(t, url, append([]string{"approve"}, test.args...)...); code != test.code || !strings.Contains(errOut, test.want) {
 			t.Errorf("%s: %d %q; want %d %q", name, code, errOut, test.code, test.want)
 		}
+	}
+}
+
+// While send waits for a turn that asks people, it says what is asked and how to answer, once.
+func TestSendTellsWhatItsTurnAsks(t *testing.T) {
+	looks := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		turn := api.Turn{ID: "t-1", Conversation: "c1", Status: "waiting", Approvals: []api.Approval{{ID: "approve:1:0", Title: "May the agent call pay?"}}}
+		if looks++; looks > 3 {
+			turn.Status, turn.Approvals, turn.Reply = "completed", nil, "Paid."
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusAccepted)
+		}
+		if err := json.NewEncoder(w).Encode(turn); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(s.Close)
+	code, out, errOut := errand(t, s.URL, "send", "pay")
+	want := "It asks: May the agent call pay?"
+	if code != exitOK || out != "Paid.\n" || strings.Count(errOut, want) != 1 || !strings.Contains(errOut, "errand approve -c c1 t-1 approve:1:0 ") {
+		t.Errorf("send: %d %q %q", code, out, errOut)
 	}
 }

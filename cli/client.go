@@ -68,6 +68,8 @@ type session struct {
 	conversation string
 	json         bool
 	out          io.Writer
+	// notes is for people: what happens meanwhile.
+	notes io.Writer
 }
 
 // client returns a RunE that calls work with a session, and tells what to do next when
@@ -79,7 +81,7 @@ func (f *clientFlags) client(work func(ctx context.Context, s session, args []st
 			return err
 		}
 		s := session{
-			Client: client, json: f.json, out: cmd.OutOrStdout(),
+			Client: client, json: f.json, out: cmd.OutOrStdout(), notes: cmd.ErrOrStderr(),
 			conversation: cmp.Or(f.conversation, os.Getenv(envConversation), defaultConversation),
 		}
 		return s.advise(work(cmd.Context(), s, args))

@@ -25,7 +25,7 @@ func newSend() *cobra.Command {
 		Short: "Say something to a conversation's agent and wait for its reply",
 		Long: `Sends one turn and waits for the agent's reply. Turns of a conversation are answered
 one after the other, in the order in which they were accepted. A turn that asks people
-is waited for too: meanwhile 'errand tail' in another terminal shows what it asks.`,
+is waited for too; what it asks, and how to answer, is noted on standard error.`,
 		Example: `  errand send 'dispatch lab-sleep {"ms":2000}'
   errand send -c other --no-wait 'say hello'`,
 		Args: oneArg("MESSAGE"),
@@ -75,12 +75,19 @@ func (s session) printTurn(t api.Turn) error {
 	return s.printf("%s\n", plain(t.Reply))
 }
 
-// awaitTurn returns the turn when it has ended.
+// awaitTurn returns the turn when it has ended. What it asks people meanwhile is noted, once.
 func (s session) awaitTurn(ctx context.Context, turn api.Turn) (api.Turn, error) {
+	noted := map[string]bool{}
 	for wait := firstLook; ; wait = min(2*wait, lookEvery) {
 		fresh, err := s.Turn(ctx, s.conversation, turn.ID)
 		if err != nil || fresh.Done() {
 			return fresh, err
+		}
+		for _, a := range fresh.Approvals {
+			if !noted[a.ID] {
+				noted[a.ID] = true
+				fmt.Fprintf(s.notes, "It asks: %s %s\nAnswer with: %s (or with --deny)\n", plain(a.Title), oneLine(string(a.Detail), noteWidth), s.answerWith(turn.ID, a.ID))
+			}
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -95,4 +102,5 @@ func (s session) awaitTurn(ctx context.Context, turn api.Turn) (api.Turn, error)
 const (
 	firstLook = 20 * time.Millisecond
 	lookEvery = time.Second
+	noteWidth = 400
 )
