@@ -19,6 +19,9 @@ func (h *hold) revive(ctx context.Context) (bool, error) {
 	for _, s := range steps {
 		further = further || s.At >= h.before
 	}
+	if err := h.takePlace(ctx); err != nil {
+		return false, h.again(ctx, 0, err)
+	}
 	turn, outcome, err := h.Ledger.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
 		return t.Revive(further, h.Ledger.Terms)
 	})
@@ -30,6 +33,12 @@ func (h *hold) revive(ctx context.Context) (bool, error) {
 	}
 	h.Log.WarnContext(ctx, "turn goes on after its executors died", "turn_id", turn.ID, "revivals", turn.Revivals)
 	return true, h.renewMessage(ctx, turn)
+}
+
+// takePlace comes before anything else is written at the last receive of the turn's message:
+// if we die over it, a tick goes on with the turn.
+func (h *hold) takePlace(ctx context.Context) error {
+	return h.Dispatcher.ReserveTurn(ctx, h.turn.Owner, h.turn.ID, 0)
 }
 
 // renewMessage gives the turn a new message, for which it waits without a process: that one

@@ -305,6 +305,11 @@ func (h *hold) retry(ctx context.Context, cause error) error {
 // not count, and before the queue takes the message for dead the turn gets another one.
 func (h *hold) handOn(ctx context.Context, cause error) error {
 	fresh := h.receives >= platform.MaxReceives
+	if fresh {
+		if err := h.takePlace(ctx); err != nil {
+			return h.again(ctx, 0, errors.Join(cause, err))
+		}
+	}
 	turn, outcome, err := h.Ledger.UpdateTurn(ctx, h.turn, func(t subagent.Turn) (subagent.Turn, subagent.Outcome) {
 		return t.HandOn(fresh, h.gotFurther())
 	})

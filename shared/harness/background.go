@@ -33,7 +33,7 @@ func (x *session) fetch(ctx context.Context, n int, key string, req model.Reques
 	if err != nil {
 		return reply{}, err
 	}
-	for k := 1; ; k++ {
+	for k := 1; k <= mostLooks; k++ {
 		if err := x.work.Sleep(ctx, fmt.Sprintf("look:%d:%d", n, k), lookAfter(k)); err != nil {
 			return reply{}, err
 		}
@@ -53,7 +53,11 @@ func (x *session) fetch(ctx context.Context, n int, key string, req model.Reques
 			return reply{}, err
 		}
 	}
+	return reply{}, terminalf("the model has not answered within %d looks, about a day", mostLooks)
 }
+
+// mostLooks bounds a call that the vendor never ends: at a look a minute, about a day.
+const mostLooks = 24 * 60
 
 // submit submits call n for the round-th time: another time needs another key, for the journal
 // as for the vendor.
