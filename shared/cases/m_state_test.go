@@ -59,6 +59,11 @@ func TestStateBelongsToThePathOfAnAgent(t *testing.T) {
 func TestTheStateOfAConversationsAgent(t *testing.T) {
 	bubble(t, func(w *world) {
 		w.must(w.agents.AddChat("keeps", func(ctx context.Context, t *agent.Turn) (string, error) {
+			before, err := agent.State[[]string](ctx, &t.Work, "words")
+			if err != nil {
+				return "", err
+			}
+			w.record("before %s: %s", t.Message, strings.Join(before, " "))
 			words, err := agent.ChangeState(ctx, &t.Work, "add", "words", func(words []string) ([]string, error) {
 				if t.Message == "no" {
 					return nil, fmt.Errorf("not that one")
@@ -83,6 +88,7 @@ func TestTheStateOfAConversationsAgent(t *testing.T) {
 		turn := w.say("new")
 		w.pass(time.Second)
 		w.want("after the clear", w.turn(turn.ID).Reply.Inline, "new")
+		w.want("read", w.called("before"), []string{"before one: ", "before no: one", "before long: one", "before two: one", "before new: "})
 		w.want("status", w.turn(turn.ID).Status, subagent.Completed)
 	})
 }
