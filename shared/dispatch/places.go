@@ -28,9 +28,9 @@ func (d *Dispatcher) ReserveTurn(ctx context.Context, o subagent.Owner, turn str
 	if left > soon {
 		return nil
 	}
-	// The tick that is under way comes later than that. Another of its number, sooner, takes its
-	// place: whichever comes second is stale.
-	return d.Ledger.SendTick(ctx, o, b.Epoch, b.Rung, max(left, 0)+time.Millisecond)
+	// The tick that is under way comes later than that; this one, sooner and ahead of it, makes it
+	// stale. If that one is just being handled, this has the number of its successor.
+	return d.Ledger.SendTick(ctx, o, b.Epoch+1, b.Rung, max(left, 0)+time.Millisecond)
 }
 
 // soon is how near the end of a wait must be to have a tick of its own. For later ones the
