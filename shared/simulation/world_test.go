@@ -115,7 +115,7 @@ func (w *world) poke() {
 }
 
 // stepLimit is far above what any seed needs: reaching it means that work never ends.
-const stepLimit = 60_000
+const stepLimit = 200_000
 
 // run simulates until nothing is left to do or an invariant is broken.
 func (w *world) run() {
