@@ -31,9 +31,9 @@ func (p *project) agents(m model.Model, guarded bool) (*agent.Registry, error) {
 		return nil, err
 	}
 	loaded, err := harness.Load(folder, harness.Parts{Model: m, Tools: []harness.Tool{
-		harness.NewTool("read_file", "Read a file of the folder of sources.", p.library.readFile),
-		harness.NewTool("fetch", "Fetch a web page as text.", p.library.fetch),
-		harness.NewTool("check_quote", "Check whether a quote is in a source that was read.", p.library.checkQuote),
+		harness.NewTool("read_file", "Read a file of the folder of sources.", p.texts.readFile),
+		harness.NewTool("fetch", "Fetch a web page as text.", p.texts.fetch),
+		harness.NewTool("check_quote", "Check whether a quote is in a source that was read.", p.texts.checkQuote),
 		harness.NewTool("write_report", "Write the report, with its sources and their quotes.", p.writeReport),
 	}})
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *project) agents(m model.Model, guarded bool) (*agent.Registry, error) {
 	registry := agent.NewRegistry()
 	// wait_for gives the researcher what its readers found; they need not tell it again.
 	registry.FormatCompletion = func(agent.Info) string { return "" }
-	if err := registry.AddTask(reader, p.library.checked(reading)); err != nil {
+	if err := registry.AddTask(reader, p.texts.checked(reading)); err != nil {
 		return nil, err
 	}
 	return registry, harness.Register(registry, chief)

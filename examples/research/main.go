@@ -91,7 +91,7 @@ func research(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer p.library.close()
+	defer p.texts.close()
 	s := newScreen(o, out)
 	defer s.close()
 	if err := p.open(ctx, o); err != nil {

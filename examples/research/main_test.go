@@ -240,7 +240,7 @@ func TestAWaitingReportMayGoElsewhere(t *testing.T) {
 }
 
 func TestAFileThatCameToBeMeanwhileIsNotReplaced(t *testing.T) {
-	p := &project{report: filepath.Join(t.TempDir(), "report.md"), library: &library{kept: t.TempDir()}}
+	p := &project{report: filepath.Join(t.TempDir(), "report.md"), texts: &library{kept: t.TempDir()}}
 	if err := p.save("ours"); err != nil {
 		t.Fatal(err)
 	}

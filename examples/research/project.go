@@ -19,11 +19,11 @@ import (
 
 // project is the work on one question.
 type project struct {
-	owner   subagent.Owner
-	job     job
-	model   model.Model
-	library *library
-	stack   *serve.Stack
+	owner subagent.Owner
+	job   job
+	model model.Model
+	texts *library
+	stack *serve.Stack
 	// name is that of the work, run the researcher's run in it.
 	name, run string
 	// data is the data folder, report where the report goes.
@@ -58,7 +58,7 @@ func prepare(o options) (*project, error) {
 	if p.data, err = dataFolder(o.data, p.name); err != nil {
 		return nil, err
 	}
-	p.library, err = openLibrary(folder, o)
+	p.texts, err = openLibrary(folder, o)
 	return p, err
 }
 
@@ -132,7 +132,7 @@ func (p *project) open(ctx context.Context, o options) error {
 	if err := p.dispatch(ctx); err != nil {
 		return errors.Join(err, p.stack.Close())
 	}
-	p.library.kept = filepath.Join(p.data, p.run)
+	p.texts.kept = filepath.Join(p.data, p.run)
 	return nil
 }
 

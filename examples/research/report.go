@@ -55,7 +55,7 @@ func (p *project) save(text string) error {
 }
 
 // copyOfReport is where the report stands as this work has written it.
-func (p *project) copyOfReport() string { return filepath.Join(p.library.kept, "report.md") }
+func (p *project) copyOfReport() string { return filepath.Join(p.texts.kept, "report.md") }
 
 // outcome is how the reading of one source has ended.
 type outcome struct {
