@@ -16,7 +16,7 @@ func TestEveryAlarmIsInTheRunbook(t *testing.T) {
 		t.Fatal(err)
 	}
 	var described, deployed []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllSubmatch(page, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([A-Za-z]+)` \\|").FindAllSubmatch(page, -1) {
 		described = append(described, string(row[1]))
 	}
 	for id, alarm := range prod(t).of("AWS::CloudWatch::Alarm") {
