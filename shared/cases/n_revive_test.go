@@ -84,3 +84,27 @@ func TestATurnThatGetsNoFurtherIsGivenUpWithItsMessage(t *testing.T) {
 		w.want("transcript", w.transcript(), []string{"user user: go", "user user: next", "assistant agent: heard"})
 	})
 }
+
+// A handler's turn is not given up with its message: at its last receive the handler is called
+// like before, and not only when the claim of that receive has lapsed.
+func TestAHandlersTurnAtItsLastReceiveCallsItsHandler(t *testing.T) {
+	bubble(t, func(w *world) {
+		calls := 0
+		w.handler("slow", func(ctx context.Context, _ agent.Delivery) error {
+			if calls++; calls < platform.MaxReceives {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		})
+		w.start()
+		w.dispatch(request("r1", "done", subagent.Notice{Handler: "slow"}))
+		for range platform.MaxReceives - 1 {
+			w.pass(time.Second)
+			w.kill()
+			w.work()
+		}
+		w.pass(5 * time.Second)
+		w.want("calls", calls, platform.MaxReceives)
+		w.want("slot", w.run("r1").Finish.State, subagent.Delivered)
+	})
+}

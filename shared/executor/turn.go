@@ -55,7 +55,9 @@ func (e *Executor) Turn(ctx context.Context, w ledger.Wake, receives int) error 
 	}
 	// A turn that never had its place has brought down nobody: its receives were spent on
 	// a store that failed.
-	if h.repeated && receives-h.turn.HandOns >= platform.MaxReceives {
+	// Nor is a handler's turn given up: what its handler brings down is counted by the claims of
+	// its slot, and this receive has just taken one.
+	if h.repeated && h.turn.Mode != subagent.Handle && receives-h.turn.HandOns >= platform.MaxReceives {
 		if revived, err := h.revive(ctx); revived || err != nil {
 			return err
 		}
