@@ -258,7 +258,7 @@ func TestAConversationThatIsTooFarBehindIsBusy(t *testing.T) {
 		w.start()
 		w.say("go")
 		w.pass(time.Second)
-		for i := range subagent.MaxParked {
+		for i := range subagent.BusyAt {
 			_, _, err := w.accept("more", fmt.Sprint("key", i))
 			w.must(err)
 		}
@@ -269,8 +269,30 @@ func TestAConversationThatIsTooFarBehindIsBusy(t *testing.T) {
 		w.must(err)
 		w.want("replayed", replayed, true)
 		w.pass(time.Hour)
-		w.want("answered", len(w.called("turn")), subagent.MaxParked+2)
+		w.want("answered", len(w.called("turn")), subagent.BusyAt+2)
 		_, _, err = w.accept("one more", "")
 		w.must(err)
+	})
+}
+
+// Of what was accepted before a turn began to wait more may come than the row has room for,
+// and the wake of the turn that waits comes behind it all: nothing stands still, and nothing
+// is lost.
+func TestABacklogBeyondTheRowDoesNotStandInTheWayOfAWake(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.waitingChat(func(ctx context.Context, t *agent.Turn) (string, error) {
+			return "awake", t.Sleep(ctx, "nap", time.Minute)
+		})
+		w.open()
+		first := w.say("go")
+		const more = subagent.MaxParked + 10
+		for i := range more {
+			_, _, err := w.accept("more", fmt.Sprint("key", i))
+			w.must(err)
+		}
+		w.work()
+		w.pass(10 * time.Minute)
+		w.want("first", w.turn(first.ID).Status, subagent.Completed)
+		w.want("answered", len(w.called("turn")), more+2)
 	})
 }

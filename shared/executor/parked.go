@@ -81,6 +81,10 @@ func (e *Executor) keepWaiting(ctx context.Context, c subagent.Conversation, t s
 	return e.Ledger.Over(ctx, ledger.LifeOfTurn(t), c.Wait)
 }
 
+// fullReceives is how often the message of a turn for which the row has no room is handed out
+// before another takes its place at the end of the queue.
+const fullReceives = 3
+
 // park reports whether the turn now stands in the row, in the order in which it came.
 func (h *hold) park(ctx context.Context, seen subagent.Conversation) (bool, error) {
 	c, outcome, err := h.Ledger.UpdateConversation(ctx, seen, func(c subagent.Conversation) (subagent.Conversation, subagent.Outcome) {
@@ -89,8 +93,11 @@ func (h *hold) park(ctx context.Context, seen subagent.Conversation) (bool, erro
 	switch {
 	case err != nil:
 		return false, err
+	case outcome == subagent.Full && h.receives < fullReceives:
+		return false, &RetryError{After: time.Second, Err: fmt.Errorf("turn %s: %d turns wait before it", h.turn.ID, len(c.Parked))}
 	case outcome == subagent.Full:
-		return false, &RetryError{After: time.Minute, Err: fmt.Errorf("turn %s: %d turns wait before it", h.turn.ID, len(c.Parked))}
+		// The wakes that make room may stand behind it in the queue: it goes to the end.
+		return true, h.Ledger.SendTurn(ctx, h.turn, "full-"+h.Ledger.Nonce())
 	case !outcome.OK():
 		return false, nil
 	}

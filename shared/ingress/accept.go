@@ -150,7 +150,7 @@ func (s *Service) admit(ctx context.Context, req TurnRequest) error {
 		return fmt.Errorf("%w: it is %q", ErrAgentFixed, c.Agent)
 	}
 	refusal := s.Controls.Admit(ctx, cmp.Or(c.Agent, req.Agent, s.Agents.DefaultChat))
-	if refusal == nil && len(c.Parked) >= subagent.MaxParked {
+	if refusal == nil && len(c.Parked) >= subagent.BusyAt {
 		refusal = fmt.Errorf("%w: %d wait behind one that waits itself", ErrBusy, len(c.Parked))
 	}
 	if refusal == nil || req.Key == "" {

@@ -189,8 +189,12 @@ type Conversation struct {
 	Parked []string `json:"pk,omitempty"`
 }
 
-// MaxParked bounds the row.
-const MaxParked = 200
+const (
+	// MaxParked bounds the row: the longest ids, so many times, fit into an item.
+	MaxParked = 2000
+	// BusyAt is how many parked turns make a conversation busy: no more of users' are accepted.
+	BusyAt = 200
+)
 
 // LongestTurnWait bounds the wait of a turn: its conversation stands still meanwhile.
 const LongestTurnWait = time.Hour
